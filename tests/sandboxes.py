@@ -27,8 +27,8 @@ class LentServer(_ForkServer):
         self._common: dict[int, int] = {}  # the sandbox's number of a child, and everybody's
 
     @property
-    def running(self) -> bool:
-        return self._server.running
+    def is_running(self) -> bool:
+        return self._server.is_running
 
     def fork(self, number: int) -> socket.socket:
         self._common[number] = next(_numbers)
@@ -49,10 +49,10 @@ class LentServer(_ForkServer):
 class LodgingSandbox(Sandbox):
     """A sandbox that has no fork server of its own."""
 
-    def _running_server(self) -> _ForkServer:
-        if self._server is None or not self._server.running:
+    def _get_server(self) -> _ForkServer:
+        if self._server is None or not self._server.is_running:
             common = _servers.get(self._memory_bytes)
-            if common is None or not common.running:
+            if common is None or not common.is_running:
                 common = _servers[self._memory_bytes] = _ForkServer(self._memory_bytes, self._preload)
             self._server = LentServer(common)
         return self._server

@@ -161,7 +161,7 @@ async def test_a_call_that_takes_too_much_memory_is_stopped() -> None:
 
 async def test_c_code_that_aborts_for_want_of_memory_is_told_from_a_crash(sandbox: Sandbox) -> None:
     """Spec 4.3: that is how pdfium ends when it gets no more, and the C library when it gets none for its threads."""
-    said = "the child process aborted, as for want of memory"
+    said = "the child process aborted, probably without memory"
     for function, argument in ((misdeeds.shoot_itself, signal.SIGABRT), (misdeeds.leave, 127)):
         error = await failure(sandbox, function, argument)
         assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, said)

@@ -1,8 +1,9 @@
-"""What runs in the sandbox's fork server and in its children; the program's side is sandbox.py."""
+"""The code of the sandbox's fork server and of its children. The program's side is pool.py."""
 
 import functools
 import gc
 import importlib
+import operator
 import os
 import resource
 import signal
@@ -20,23 +21,23 @@ from headwater.core.errors import HeadwaterError, SandboxFailed
 from headwater.core.reasons import Reason
 
 LENGTH = struct.Struct("!Q")  # before each message between program and child
-COMMAND = struct.Struct("!cI")  # to the fork server: what to do, to which child
+COMMAND = struct.Struct("!cI")  # to the fork server: a command and the number of a child
 FORK, KILL = b"F", b"K"
 RESULT, FAILURE = b"R", b"E"
 READY = b"!"
-_ALARM_GRACE_SECONDS = 2.0  # a child nobody is left to kill ends itself this long after its time
+_ALARM_GRACE_SECONDS = 2.0  # after its time limit a child ends itself, if the program did not kill it
 _MESSAGE_CHARACTERS = 500
 _OPEN_FILES = 32
-# How C code ends that is given no more memory: pdfium aborts, the C library exits. Nothing tells this from an abort
-# for another cause, such as a failed assertion; of those that parsers of hostile files meet, it is the usual one.
-_STARVED = frozenset({-signal.SIGABRT, 127})
+# The exit codes of C code without memory: pdfium aborts, the C library exits. Another cause, such as a failed
+# assertion, has the same codes, but memory is the usual cause for parsers of hostile files.
+_NO_MEMORY_CODES = frozenset({-signal.SIGABRT, 127})
 
-Children = dict[int, tuple[int, int]]  # by number: the process, and a copy of the socket that it answers on
+Children = dict[int, tuple[int, int]]  # by number: the process id, and a copy of the socket of its answers
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a child says of a call that raised; `kind` names an error of ours, or nothing."""
+    """The error of a call. `kind` is the name of a HeadwaterError, or empty."""
 
     message: str
     kind: str = ""
@@ -45,21 +46,21 @@ class Failure:
 
 
 def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
-    """Fork and kill children as told; when the program goes away, take them along."""
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the program decides when to stop
+    """Fork and kill children on command. When the program ends, kill all children."""
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # only the program decides when to stop
         signal.signal(name, signal.SIG_IGN)
     sys.dont_write_bytecode = True
-    gc.disable()  # modules are no garbage, and to look for some in them took a tenth of the time
+    gc.disable()  # imports make no garbage, and searching for it took a tenth of the time
     for module in preload:
-        with suppress(Exception):  # told by the call that needs it
+        with suppress(Exception):  # the call that needs the module raises the error
             importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # keeps the pages shared with the children
+    gc.freeze()  # memory pages stay shared with the children
     gc.enable()
     children: Children = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(children))
     with socket.socket(fileno=descriptor) as control:
-        while _obey(control, children, memory_bytes):
+        while _run_command(control, children, memory_bytes):
             pass
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in children:
@@ -69,8 +70,8 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
                 os.waitpid(process, 0)
 
 
-def _obey(control: socket.socket, children: Children, memory_bytes: int) -> bool:
-    """Do the next command; False when there is none any more."""
+def _run_command(control: socket.socket, children: Children, memory_bytes: int) -> bool:
+    """Run the next command. Returns False if the program has closed the socket."""
     message, links, _, _ = socket.recv_fds(control, COMMAND.size, 1)
     if not message:
         return False
@@ -82,11 +83,11 @@ def _obey(control: socket.socket, children: Children, memory_bytes: int) -> bool
     process = os.fork()
     if process == 0:
         control.close()
-        for _, others_link in children.values():
-            os.close(others_link)
-        _live(link, memory_bytes)
+        for _, other_link in children.values():
+            os.close(other_link)
+        _run_child(link, memory_bytes)
     children[number] = process, link
-    _reap(children)  # one that died already was not known to the signal handler
+    _reap(children)  # the signal handler did not know a child that has died already
     return True
 
 
@@ -100,25 +101,21 @@ def _reap(children: Children) -> None:
         try:
             ended, status = os.waitpid(process, os.WNOHANG)
         except ChildProcessError:
-            continue  # another signal came in between and has reaped it
+            continue  # another signal handler has reaped it meanwhile
         if ended:
             del children[number]
-            with socket.socket(fileno=link) as answering, suppress(OSError):
-                if os.waitstatus_to_exitcode(status) in _STARVED:
-                    answering.send(_message(FAILURE, _aborted()), socket.MSG_DONTWAIT)
+            with socket.socket(fileno=link) as answers, suppress(OSError):
+                if os.waitstatus_to_exitcode(status) in _NO_MEMORY_CODES:
+                    failure = _out_of_memory("the child process aborted, probably without memory")
+                    answers.send(_message(FAILURE, failure), socket.MSG_DONTWAIT)
 
 
-def _aborted() -> Failure:
-    message = "the child process aborted, as for want of memory"
+def _out_of_memory(message: str = "the child process ran out of memory") -> Failure:
     return Failure(message, SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
 
 
-def _out_of_memory() -> Failure:
-    return Failure("the child process ran out of memory", SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
-
-
-def _live(descriptor: int, memory_bytes: int) -> NoReturn:
-    """Be a child: answer calls until the program closes the socket."""
+def _run_child(descriptor: int, memory_bytes: int) -> NoReturn:
+    """Run as a child: answer calls until the program closes the socket."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -150,15 +147,15 @@ def _answer_calls(link: socket.socket) -> None:
 def _reply(request: bytes) -> bytearray:
     try:
         name, args, seconds = msgspec.msgpack.decode(request)
-        del request  # the arguments are copies, and memory is limited
+        del request  # the arguments are copies, and memory is scarce
         signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_GRACE_SECONDS)
-        return _message(RESULT, _named(name)(*args))
+        return _message(RESULT, _find_function(name)(*args))
     except MemoryError:
         failure = _out_of_memory()
     except HeadwaterError as error:
-        failure = Failure(_brief(error), type(error).__name__, error.reason, error.url)
-    except Exception as error:  # noqa: BLE001 (whatever it was, the program is told)
-        failure = Failure(f"{type(error).__name__}: {_brief(error)}")
+        failure = Failure(_shorten(error), type(error).__name__, error.reason, error.url)
+    except Exception as error:  # noqa: BLE001 (the program gets every error)
+        failure = Failure(f"{type(error).__name__}: {_shorten(error)}")
     return _message(FAILURE, failure)
 
 
@@ -169,14 +166,11 @@ def _message(tag: bytes, content: Any) -> bytearray:
     return buffer
 
 
-def _brief(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     return str(error)[:_MESSAGE_CHARACTERS].encode(errors="replace").decode()
 
 
 @functools.cache
-def _named(name: str) -> Callable[..., Any]:
+def _find_function(name: str) -> Callable[..., Any]:
     module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return cast(Callable[..., Any], found)
+    return cast(Callable[..., Any], operator.attrgetter(path)(importlib.import_module(module)))

@@ -1,12 +1,11 @@
-"""The only child processes: where bytes from outside are parsed, killable and limited.
+"""Child processes that parse downloaded bytes. They can be killed and have limits.
 
     program ── control socket ── fork server ── forks ──> child
        └───────────────── one socket a child ───────────────┘
 
-The fork server is a small process of its own with the parsers imported, so that a killed child is replaced in
-milliseconds. It forks and kills on command; when the program goes away, however it does, it takes its children along.
-Calls and results travel as msgpack, never as pickle: a child that parsed hostile bytes must not be able to run code
-out here.
+The fork server is a small process that has imported the parsers, so that a killed child is replaced in milliseconds.
+It forks and kills on command. When the program ends, it kills its children. Calls and results are sent as msgpack,
+never as pickle: a child that parsed hostile bytes must not be able to run code in the program.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ from headwater.sandbox.child import COMMAND, FORK, KILL, LENGTH, READY, RESULT, 
 
 T = TypeVar("T")
 
-# Imported once in the fork server, so that a new child starts with them in place.
+# The fork server imports these modules once, so a new child has them at its start.
 _PRELOAD = (
     "headwater.feeds.parser",
     "headwater.politeness.robots",
@@ -46,11 +45,9 @@ _PRELOAD = (
     "headwater.extraction.interstitials",
     "trafilatura",
 )
-
-
-_START_SECONDS = 60.0  # importing the parsers on a busy machine
+_START_SECONDS = 60.0  # for the import of the parsers on a busy machine
 _STOP_SECONDS = 2.0
-_CALLS_PER_CHILD = 1000  # parsers leak; a fresh child costs milliseconds
+_CALLS_PER_CHILD = 1000  # parsers leak memory; a new child costs milliseconds
 _MIB = 1024 * 1024
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -59,7 +56,7 @@ _BOOT = (
     "from headwater.sandbox.child import serve; serve(descriptor, memory, preload)"
 )
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")  # no secrets
-# A child tells which of these it means by name; NotNow asks for a time that no parser knows.
+# A child sends the name of one of these errors. NotNow needs a time, which no parser knows.
 _ERRORS = {
     name: kind
     for name, kind in vars(errors).items()
@@ -70,8 +67,8 @@ _ERRORS = {
 class Sandbox:
     """Runs functions in child processes with limits on memory, time and output. An async context manager.
 
-    Children start when first needed, do one call at a time and are used again; calls beyond `workers` wait their turn.
-    `preload` names the modules imported before forking, `packages` those whose functions may be run.
+    Children start when they are needed, run one call at a time and are used again. At most `workers` calls run at once.
+    The fork server imports the modules `preload`. Only functions of `packages` may be called.
     """
 
     def __init__(
@@ -86,7 +83,7 @@ class Sandbox:
         self._memory_bytes = memory_mb * _MIB
         self._preload = preload
         self._packages = packages
-        self._places = asyncio.Semaphore(workers)
+        self._slots = asyncio.Semaphore(workers)
         self._idle: list[_Child] = []
         self._numbers = itertools.count(1)
         self._server: _ForkServer | None = None
@@ -99,9 +96,9 @@ class Sandbox:
         await self.close()
 
     def start(self) -> None:
-        """Let the parsers be imported ahead of the first call, which would else wait for that."""
-        with suppress(OSError):  # told by the call that needs it
-            self._running_server()
+        """Start to import the parsers before the first call."""
+        with suppress(OSError):  # the next call raises the error
+            self._get_server()
 
     async def run(
         self,
@@ -111,21 +108,21 @@ class Sandbox:
         seconds: float = 10.0,
         output_bytes: int = 64 * _MIB,
     ) -> T:
-        """Call a module-level function in a child and return its result as a `returns`.
+        """Call a module-level function in a child and return its result, decoded as `returns`.
 
-        Arguments arrive as plain values (str, bytes, numbers, None, datetime, list, dict); results may be dataclasses,
-        enums and all else that msgspec can decode by type. An error of ours raised there is raised here; any other
-        end but a result is SandboxFailed, and that child is killed. Cancelling kills it too.
+        Arguments must be plain values (str, bytes, numbers, None, datetime, list, dict). Results may be of all types
+        that msgspec decodes, such as dataclasses and enums. A HeadwaterError of the function is raised here. Any other
+        failure raises SandboxFailed and kills the child. A cancelled call kills the child too.
         """
         request = bytearray(LENGTH.size)
-        _ENCODER.encode_into((self._name(function), args, seconds), request, LENGTH.size)
+        _ENCODER.encode_into((self._function_name(function), args, seconds), request, LENGTH.size)
         LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
-        async with self._places:
-            child = await self._take()
+        async with self._slots:
+            child = await self._take_child()
             reusable = False
             try:
                 reply = await self._ask(child, request, seconds, output_bytes)
-                outcome = _outcome(reply, returns)
+                outcome = _decode_reply(reply, returns)
                 reusable = child.calls < _CALLS_PER_CHILD and not isinstance(outcome, SandboxFailed)
             finally:
                 if reusable:
@@ -137,19 +134,19 @@ class Sandbox:
         return cast(T, outcome)
 
     async def close(self) -> None:
-        """Kill the children and wait until they are gone; calls under way fail, later ones too."""
+        """Kill the children and wait for their end. Current and later calls fail."""
         self._closed = True
         if self._server is not None:
             await self._server.close()
-        for _ in range(self._workers):  # those calls notice by themselves, and let go of their child
-            await self._places.acquire()
+        for _ in range(self._workers):  # current calls fail by themselves and release their children
+            await self._slots.acquire()
         for _ in range(self._workers):
-            self._places.release()
+            self._slots.release()
         while self._idle:
             self._discard(self._idle.pop())
-        await asyncio.sleep(0)  # an aborted transport closes its socket in the loop's next turn
+        await asyncio.sleep(0)  # an aborted transport closes its socket in the next iteration of the event loop
 
-    def _name(self, function: Callable[..., Any]) -> str:
+    def _function_name(self, function: Callable[..., Any]) -> str:
         module, name = function.__module__, function.__qualname__
         if not any(module == package or module.startswith(package + ".") for package in self._packages):
             raise ValueError(f"{module}:{name} is not in {', '.join(self._packages)}")
@@ -157,10 +154,10 @@ class Sandbox:
             raise ValueError(f"{module}:{name} is not a module-level function")
         return f"{module}:{name}"
 
-    async def _take(self) -> "_Child":
+    async def _take_child(self) -> "_Child":
         while self._idle:
             child = self._idle.pop()
-            if not child.ended:
+            if not child.has_ended:
                 return child
             self._discard(child)
         return await self._start_child()
@@ -170,7 +167,7 @@ class Sandbox:
             raise self._failed("the sandbox is closed")
         number = next(self._numbers)
         try:
-            link = self._running_server().fork(number)
+            link = self._get_server().fork(number)
             child = _Child(number, *await asyncio.open_connection(sock=link, limit=_MIB))
             try:
                 async with asyncio.timeout(_START_SECONDS):
@@ -182,8 +179,8 @@ class Sandbox:
             raise self._failed("no child process could be started") from error
         return child
 
-    def _running_server(self) -> "_ForkServer":
-        if self._server is not None and not self._server.running:
+    def _get_server(self) -> "_ForkServer":
+        if self._server is not None and not self._server.is_running:
             self._server.end()
             self._server = None
         if self._server is None:
@@ -218,15 +215,15 @@ class _Child:
     calls: int = 0
 
     @property
-    def ended(self) -> bool:
-        """Whether there is something to read from a child that was not asked: that can only be its end."""
-        look = select.poll()
-        look.register(self.writer.get_extra_info("socket"), select.POLLIN)
-        return bool(look.poll(0))
+    def has_ended(self) -> bool:
+        """Whether an idle child has ended: then its socket is readable."""
+        readable = select.poll()
+        readable.register(self.writer.get_extra_info("socket"), select.POLLIN)
+        return bool(readable.poll(0))
 
     async def ask(self, request: bytearray, output_bytes: int) -> bytes:
         self.calls += 1
-        # As a view: a body of many megabytes is not to be copied more often than it must be.
+        # A view avoids a copy of a body of many megabytes.
         self.writer.write(memoryview(request))
         await self.writer.drain()
         (size,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
@@ -244,18 +241,18 @@ class _ForkServer:
         path = [os.path.abspath(entry) for entry in sys.path]
         settings = json.dumps([theirs.fileno(), memory_bytes, list(preload), path])
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 (nothing in it comes from outside)
+            self._process = subprocess.Popen(  # noqa: S603 (no part of it comes from outside)
                 [sys.executable, "-I", "-X", "utf8", "-c", _BOOT, settings],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                start_new_session=True,  # away from the terminal and its Ctrl-C
+                start_new_session=True,  # so that Ctrl-C in the terminal does not reach it
             )
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         try:
             return self._control.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -264,7 +261,7 @@ class _ForkServer:
             return False
 
     def fork(self, number: int) -> socket.socket:
-        """Have a child forked and return the socket that it listens on."""
+        """Fork a child and return the socket to it."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -275,12 +272,12 @@ class _ForkServer:
         return ours
 
     def kill(self, number: int) -> None:
-        # By number, not by process id: only the fork server knows which ids still are its children.
+        # The number is not the process id: only the fork server knows which ids still are its children.
         with suppress(OSError):
             self._control.send(COMMAND.pack(KILL, number))
 
     async def close(self) -> None:
-        """Let it kill and bury its children, which only it can, and wait until it is gone."""
+        """Let it kill and reap its children, and wait for its end."""
         try:
             with suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)
@@ -290,7 +287,7 @@ class _ForkServer:
             self.end()
 
     def end(self) -> None:
-        """End it at once, with children that may have outlived it: they are of its process group."""
+        """Kill it at once, with the children that still run: they are in its process group."""
         self._control.close()
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
@@ -303,19 +300,19 @@ def _decoder(returns: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(returns)
 
 
-def _outcome(reply: bytes, returns: Any) -> Any:
-    """Return the call's result, or the error it is to raise."""
+def _decode_reply(reply: bytes, returns: Any) -> Any:
+    """Return the result of a call, or the error to raise."""
     try:
         payload = memoryview(reply)[1:]
         if reply.startswith(RESULT):
             return _decoder(returns).decode(payload)
         failure: Failure = _decoder(Failure).decode(payload)
-    except Exception as error:  # noqa: BLE001 (a child taken over may send what it likes)
-        return SandboxFailed(f"the child gave back something else than {returns}: {error}")
+    except Exception as error:  # noqa: BLE001 (a child under hostile control may send anything)
+        return SandboxFailed(f"the child returned something else than {returns}: {error}")
     kind = _ERRORS.get(failure.kind)
     return kind(failure.message, reason=failure.reason, url=failure.url) if kind else SandboxFailed(failure.message)
 
 
 def make_sandbox(settings: Settings) -> Sandbox:
-    """Make the sandbox of this process; its children start when first needed."""
+    """Make the sandbox of this process."""
     return Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
