@@ -95,7 +95,7 @@ def _one_nursery() -> Iterator[None]:
 def _frozen_tests() -> Iterator[None]:
     """Let roles not undo what `pytest_collection_finish` did, as they would at their end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roles, "_little_collecting", contextlib.nullcontext)
+        patch.setattr(roles, "_collect_rarely", contextlib.nullcontext)
         yield
 
 

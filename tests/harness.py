@@ -68,7 +68,7 @@ class _LaterMaintenance(MaintenanceRole):
     """Looks after what is left behind, but not before others have had the time to do their work."""
 
     def __init__(self, context: DatabaseContext) -> None:
-        super().__init__(context, look_seconds=0.2)
+        super().__init__(context, interval_seconds=0.2)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         await wait_for(stop, 0.2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.maintenance import RESCUERS
-from headwater.app.roles import fetch_pool_at_work
+from headwater.app.roles import run_fetch_pool
 from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals, uid_of
 from headwater.core.errors import OperatorError
@@ -34,7 +34,7 @@ def pages(site: Site, *names: str) -> None:
 async def canonical_run(harness: AppHarness) -> CanonicalTotals:
     totals = CanonicalTotals()
     runner = harness.runtime.canonical_runner
-    await runner.run_or_refuse(totals, lambda: fetch_pool_at_work(harness.runtime, harness.operations.metrics))
+    await runner.run_or_refuse(totals, lambda: run_fetch_pool(harness.runtime, harness.operations.metrics))
     return totals
 
 

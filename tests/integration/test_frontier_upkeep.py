@@ -138,7 +138,7 @@ async def test_maintenance_prunes_and_folds_by_itself(
     await frontier.rows("UPDATE fetch_log SET finished_at = now() - url_id * interval '1 day'")
     stop = asyncio.Event()
     async with open_database_context(make_settings(fetch_log_days=3)) as context:
-        running = asyncio.create_task(MaintenanceRole(context, look_seconds=0.02).run(stop, 1.0))
+        running = asyncio.create_task(MaintenanceRole(context, interval_seconds=0.02).run(stop, 1.0))
         while await frontier.rows("SELECT 1 FROM fetch_log WHERE finished_at < now() - interval '3 days'"):
             await asyncio.sleep(0.02)
         while await frontier.rows("SELECT 1 FROM frontier_counts GROUP BY status, reason HAVING count(*) > 1"):

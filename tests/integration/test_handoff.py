@@ -287,7 +287,7 @@ async def test_the_hand_offs_of_a_dead_holder_are_executed_after_their_lease(sit
     await harness.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
     assert await rescue_expired(harness.runtime.context) == 2
     assert await handoffs(harness) == [("queued", "worker_lost", 1)] * 2
-    await MaintenanceRole(harness.runtime.context)._look()
+    await MaintenanceRole(harness.runtime.context)._run_duties()
     assert await handoffs(harness) == [("completed", "ingestion_job_queued", 2)] * 2
 
     async with harness.runtime.context.database.connection() as connection:
@@ -427,7 +427,7 @@ async def test_everything_runs_while_hand_offs_are_rolled_back(site: Site, harne
     with pytest.raises(HandoffsMissing):
         await harness.operations.handoffs.list_handoffs(HandoffFilter("shop"))
     assert len(await jobs(harness)) == 2, "jobs stay"
-    await MaintenanceRole(harness.runtime.context)._look()
+    await MaintenanceRole(harness.runtime.context)._run_duties()
     await harness.work()
     assert await jobs(harness) == [("a", "ready", None), ("b", "ready", None)]
 

@@ -221,5 +221,5 @@ async def save_result(harness: AppHarness, delivery: ClaimedDelivery, result: Se
 async def test_maintenance_numbers_changes(harness: AppHarness) -> None:
     """Spec 8.5: so that the next reader does not wait for it."""
     await write_all(database_of(harness), "a")
-    await MaintenanceRole(harness.runtime.context)._look()
+    await MaintenanceRole(harness.runtime.context)._run_duties()
     assert await harness.rows("SELECT FROM changes WHERE position IS NULL") == []

@@ -13,7 +13,7 @@ import pytest
 from headwater.api import make_app
 from headwater.app.maintenance import RESCUERS, rescue_expired
 from headwater.app.polling import PollerRole
-from headwater.app.roles import Role, RoleName, at_work, make_fetch_pool, run_roles, serve
+from headwater.app.roles import Role, RoleName, make_fetch_pool, run_in_background, run_roles, serve
 from headwater.app.runtime import open_runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.core import cron
@@ -140,7 +140,7 @@ async def test_what_fails_at_the_side_of_a_block_that_ends_well_fails_the_block(
             await ended.wait()
 
     async def work() -> None:
-        async with at_work([Failing(), Slow()]):
+        async with run_in_background([Failing(), Slow()]):
             if when == "at once":
                 await failed.wait()
             ended.set()

@@ -43,7 +43,7 @@ async def quick(make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarn
 async def delivering(harness: AppHarness) -> AsyncIterator[None]:
     """Run a deliverer during the block."""
     stop = asyncio.Event()
-    role = DelivererRole(harness.runtime.outbox, harness.operations.metrics.delivered, look_seconds=0.02)
+    role = DelivererRole(harness.runtime.outbox, harness.operations.metrics.count_delivery, look_seconds=0.02)
     working = asyncio.create_task(run_roles([role], stop))
     try:
         yield

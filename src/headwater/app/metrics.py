@@ -1,4 +1,4 @@
-"""Counters for Prometheus, fed by what the roles report, and gauges, fed by whoever is about to show them."""
+"""The metrics for Prometheus: counters of this process, and gauges that are set before they are shown."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from headwater.handoff.operations import Backlog
 
 
 class Metrics:
-    """What this process has done since it started, and what the frontier holds."""
+    """Counters since the start of this process, and gauges of the database."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -25,63 +25,63 @@ class Metrics:
         self._polls = Counter("headwater_polls", "Ended polls, by reason.", ["reason"], registry=self._registry)
         self._items = Counter("headwater_new_items", "Items seen for the first time.", registry=self._registry)
         self._rescued = Counter(
-            "headwater_rescued_leases", "Leases taken back from dead holders.", registry=self._registry
+            "headwater_rescued_leases", "Expired leases that were released.", registry=self._registry
         )
         self._deliveries = Counter(
             "headwater_deliveries", "Attempts to deliver to webhooks, by reason.", ["reason"], registry=self._registry
         )
-        self._waiting = self._of_webhooks(
-            "headwater_webhook_waiting", "Changes a webhook has not had yet, counted up to some thousands."
+        self._waiting = self._webhook_gauge(
+            "headwater_webhook_waiting", "Changes that wait for a webhook, counted up to some thousands."
         )
-        self._parked = self._of_webhooks("headwater_webhook_parked", "Deliveries a webhook will not have.")
-        self._behind = self._of_webhooks(
-            "headwater_webhook_behind_seconds", "Age of the oldest change a webhook has not had yet."
+        self._parked = self._webhook_gauge("headwater_webhook_parked", "Deliveries that a webhook refused.")
+        self._behind = self._webhook_gauge(
+            "headwater_webhook_behind_seconds", "Age of the oldest change that waits for a webhook."
         )
         self._handoffs = Counter(
             "headwater_handoffs",
-            "Items that runs have handed off, by what became of it.",
+            "Items that runs handed off, by result.",
             ["end"],
             registry=self._registry,
         )
         self._jobs = Gauge(
             "headwater_jobs",
-            "Jobs that wait for their pages and that have failed, counted up to some thousands.",
+            "Queued and failed jobs, counted up to some thousands.",
             ["status"],
             registry=self._registry,
         )
-        self._unhanded = Gauge(
-            "headwater_handoffs_waiting", "Hand-offs that wait, counted up to some thousands.", registry=self._registry
+        self._handoffs_waiting = Gauge(
+            "headwater_handoffs_waiting", "Waiting hand-offs, counted up to some thousands.", registry=self._registry
         )
-        self._unhanded_seconds = Gauge(
-            "headwater_handoffs_waiting_seconds", "Age of the oldest hand-off that waits.", registry=self._registry
+        self._handoffs_waiting_seconds = Gauge(
+            "headwater_handoffs_waiting_seconds", "Age of the oldest waiting hand-off.", registry=self._registry
         )
-        self._seconds = Histogram("headwater_exchange_seconds", "Time an exchange took.", registry=self._registry)
+        self._seconds = Histogram("headwater_exchange_seconds", "Duration of requests.", registry=self._registry)
         self._urls = Gauge("headwater_urls", "URLs in the frontier, by status.", ["status"], registry=self._registry)
 
-    def fetched(self, done: Finish) -> None:
-        """Count the end of a fetch."""
+    def count_fetch(self, done: Finish) -> None:
+        """Count a fetch that ended."""
         self._fetches.labels(done.outcome.reason).inc()
         if done.request:
             self._seconds.observe(done.request.elapsed_ms / 1000)
 
-    def polled(self, polled: PollResult) -> None:
-        """Count the end of a poll."""
+    def count_poll(self, polled: PollResult) -> None:
+        """Count a poll that ended."""
         self._polls.labels(polled.reason).inc()
         self._items.inc(polled.new_items)
         if polled.handoffs:
             for end in ("completed", "failed", "skipped"):
                 self._handoffs.labels(end).inc(getattr(polled.handoffs, end))
 
-    def rescued(self, leases: int) -> None:
-        """Count leases that were taken back."""
+    def count_rescued(self, leases: int) -> None:
+        """Count released leases."""
         self._rescued.inc(leases)
 
-    def delivered(self, result: SendResult) -> None:
-        """Count an attempt to deliver."""
+    def count_delivery(self, result: SendResult) -> None:
+        """Count an attempt to deliver a change."""
         self._deliveries.labels(result.reason).inc()
 
-    def owes(self, webhooks: Iterable[Webhook], now: datetime) -> None:
-        """Say what each webhook has not had yet; nothing where that is not known."""
+    def set_webhooks(self, webhooks: Iterable[Webhook], now: datetime) -> None:
+        """Set the backlog of each webhook. An empty list removes the gauges."""
         for gauge in (self._waiting, self._parked, self._behind):
             gauge.clear()
         for webhook in webhooks:
@@ -90,29 +90,29 @@ class Metrics:
             self._parked.labels(webhook.name).set(webhook.parked)
             self._behind.labels(webhook.name).set((now - since).total_seconds() if since else 0)
 
-    def awaits(self, backlog: Backlog | None, now: datetime) -> None:
-        """Say what waits to be handed off and for its page; nothing where that is not known."""
+    def set_backlog(self, backlog: Backlog | None, now: datetime) -> None:
+        """Set the number of waiting jobs and hand-offs; None removes the gauges."""
         self._jobs.clear()
-        self._unhanded.set(math.nan)
-        self._unhanded_seconds.set(math.nan)
+        self._handoffs_waiting.set(math.nan)
+        self._handoffs_waiting_seconds.set(math.nan)
         if backlog is None:
             return
         self._jobs.labels("queued").set(backlog.jobs_queued)
         self._jobs.labels("failed").set(backlog.jobs_failed)
         if backlog.handoffs_queued is not None:
             since = backlog.handoffs_since
-            self._unhanded.set(backlog.handoffs_queued)
-            self._unhanded_seconds.set((now - since).total_seconds() if since else 0)
+            self._handoffs_waiting.set(backlog.handoffs_queued)
+            self._handoffs_waiting_seconds.set((now - since).total_seconds() if since else 0)
 
-    def _of_webhooks(self, name: str, text: str) -> Gauge:
+    def _webhook_gauge(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, ["webhook"], registry=self._registry)
 
-    def holds(self, urls: Mapping[FrontierStatus, int]) -> None:
-        """Say how many URLs there are of each status; nothing where that is not known."""
+    def set_urls(self, urls: Mapping[FrontierStatus, int]) -> None:
+        """Set the number of URLs of each status. An empty mapping removes the gauges."""
         self._urls.clear()
         for status, count in urls.items():
             self._urls.labels(status).set(count)
 
-    def text(self) -> bytes:
-        """Write them all in Prometheus's text format."""
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)

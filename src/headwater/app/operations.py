@@ -96,13 +96,13 @@ class Operations(LocalOperations):
         """Return the metrics. Gauges of the database are left out while it is away."""
         try:
             async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
-                self.metrics.holds((await self.frontier.get_stats()).urls)
-                self.metrics.owes(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
-                self.metrics.awaits(await self.handoffs.count_backlog(), self.runtime.context.clock.now())
+                self.metrics.set_urls((await self.frontier.get_stats()).urls)
+                self.metrics.set_webhooks(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
+                self.metrics.set_backlog(await self.handoffs.count_backlog(), self.runtime.context.clock.now())
         except Exception as error:
             if not is_down(error):
                 raise
-            self.metrics.holds({})
-            self.metrics.owes([], self.runtime.context.clock.now())
-            self.metrics.awaits(None, self.runtime.context.clock.now())
-        return self.metrics.text()
+            self.metrics.set_urls({})
+            self.metrics.set_webhooks([], self.runtime.context.clock.now())
+            self.metrics.set_backlog(None, self.runtime.context.clock.now())
+        return self.metrics.render()

@@ -1,4 +1,4 @@
-"""Roles, start and stop: SIGTERM and SIGINT end every role within ten seconds, each lease finished or given back."""
+"""Start and stop of roles. SIGTERM and SIGINT end all roles within ten seconds; each lease is finished or released."""
 
 import asyncio
 import contextlib
@@ -28,17 +28,17 @@ from headwater.db.context import Migrating, open_database_context
 from headwater.fetching.pool import FetchPool
 
 log = structlog.get_logger()
-# First what is under way may end, then what is left is given back: together well under ten seconds.
+# Work may end during the grace; then the rest is released. Both together take less than ten seconds.
 GRACE_SECONDS = 3.0
 STOP_SECONDS = 7.5
-_COLLECTED_AFTER = 5000  # new objects: those of some polls, a few megabytes
+_COLLECTED_AFTER = 5000  # new objects, from a few polls: some megabytes
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 MakeApp = Callable[[Operations], Any]
 
 
 class RoleName(StrEnum):
-    """What a process can do."""
+    """The roles of a process."""
 
     API = "api"
     SCHEDULER = "scheduler"
@@ -48,11 +48,11 @@ class RoleName(StrEnum):
     MAINTENANCE = "maintenance"
 
 
-_READING = {RoleName.POLLER, RoleName.FETCHER}
+_PARSING_ROLES = {RoleName.POLLER, RoleName.FETCHER}
 
 
 class Role(Protocol):
-    """Something that runs until it is told to stop."""
+    """Work that runs until it must stop."""
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Run until `stop`, then end within about twice the grace."""
@@ -66,13 +66,13 @@ async def serve(
     update_schema: bool = False,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Run roles until a signal ends them."""
+    """Run roles until a signal stops them."""
     stop = asyncio.Event()
-    # Name look-ups and disk writes wait in threads; slow ones must not keep the others waiting.
+    # DNS queries and disk writes block threads. Slow ones must not delay the others.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.fetch_workers + 16))
     listener = listen(settings) if RoleName.API in roles else None
     try:
-        with _stopped_by_signals(stop):
+        with _stop_on_signals(stop):
             async with (
                 open_database_context(
                     settings, migrating=Migrating.ALWAYS if update_schema else Migrating.NEVER
@@ -80,13 +80,13 @@ async def serve(
                 open_runtime(context) as runtime,
             ):
                 metrics = Metrics()
-                running = _make(runtime, roles, metrics)
+                running = _make_roles(runtime, roles, metrics)
                 if listener:
                     assert make_app is not None, "the api role needs an app"
                     operations = Operations(runtime, metrics, ready=lambda: not stop.is_set())
                     running += [_Web(make_app(operations), listener), operations.runs]
                     on_ready(_address(listener))
-                if _READING & set(roles):
+                if _PARSING_ROLES & set(roles):
                     runtime.sandbox.start()
                 await run_roles(running, stop)
     finally:
@@ -95,27 +95,27 @@ async def serve(
 
 
 async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
-    """Run roles side by side until `stop`; when one fails all stop in good order, and its error is raised."""
+    """Run roles concurrently until `stop`. If one fails, all others stop in order, and its error is raised."""
     failures: list[BaseException] = []
 
-    async def guarded(role: Role) -> None:
+    async def run_role(role: Role) -> None:
         try:
             await role.run(stop, GRACE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - raised below, when the others have given back what they hold
+        except Exception as error:  # noqa: BLE001 - raised below, when the others have released their leases
             failures.append(error)
         finally:
             stop.set()
 
-    tasks = [asyncio.create_task(guarded(role)) for role in roles]
+    tasks = [asyncio.create_task(run_role(role)) for role in roles]
     try:
-        with _little_collecting():
+        with _collect_rarely():
             await stop.wait()
             _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
     finally:
         for task in tasks:
             task.cancel()
     if late:
-        # A database or a name server that hangs must not keep the program from ending: leases run out by themselves.
+        # A database or a name server that hangs must not prevent the end of the program. Its leases expire.
         log.error("stop.incomplete", roles=len(late))
         await asyncio.wait(late, timeout=1)
     if failures:
@@ -123,8 +123,8 @@ async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
 
 
 @contextlib.contextmanager
-def _little_collecting() -> Iterator[None]:
-    """Let nobody look for garbage in what is there by now, nor after every few objects: polls took a tenth longer."""
+def _collect_rarely() -> Iterator[None]:
+    """Collect garbage rarely, and not in the objects that exist now: polls took a tenth longer otherwise."""
     thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *thresholds[1:])
@@ -136,7 +136,7 @@ def _little_collecting() -> Iterator[None]:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Take the API's address before anything else is started."""
+    """Listen on the API's address before any other part starts."""
     family = socket.AF_INET6 if ":" in settings.listen_host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -147,7 +147,7 @@ def listen(settings: Settings) -> socket.socket:
         listener.close()
         raise OperatorError(
             f"Cannot listen on {settings.listen_host}:{settings.listen_port}: {error.strerror}. "
-            "Stop what uses it, or choose another with HEADWATER_LISTEN_PORT (0 takes any free one).",
+            "Stop the program that uses it, or choose another with HEADWATER_LISTEN_PORT (0 takes any free one).",
             reason=Reason.PORT_TAKEN,
         ) from None
     return listener
@@ -158,15 +158,15 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
+def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
     settings, context = runtime.context.settings, runtime.context
     made: list[Role] = [ClockRole(context)]
     if RoleName.FETCHER in roles:
         made.append(make_fetch_pool(runtime, metrics))
     if RoleName.POLLER in roles:
-        feeds = PollerRole(runtime, metrics.polled)
+        feeds = PollerRole(runtime, metrics.count_poll)
         made.append(feeds)
-        made.append(PollerRole(runtime, metrics.polled, methods=LONG_METHODS, at_once=LONG_AT_ONCE))
+        made.append(PollerRole(runtime, metrics.count_poll, methods=LONG_METHODS, at_once=LONG_AT_ONCE))
         made.append(
             CanonicalRole(
                 runtime.canonical_runner,
@@ -176,11 +176,11 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
             )
         )
     if RoleName.SCHEDULER in roles:
-        made.append(SchedulerRole(runtime, metrics.polled))
+        made.append(SchedulerRole(runtime, metrics.count_poll))
     if RoleName.DELIVERER in roles:
-        made.append(DelivererRole(runtime.outbox, metrics.delivered))
+        made.append(DelivererRole(runtime.outbox, metrics.count_delivery))
     if RoleName.MAINTENANCE in roles:
-        made.append(MaintenanceRole(context, metrics.rescued))
+        made.append(MaintenanceRole(context, metrics.count_rescued))
     names = sorted(str(role) for role in roles)
     log.info("started", roles=names, workers=settings.fetch_workers, holder=context.holder)
     return made
@@ -188,23 +188,25 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
 
 def make_fetch_pool(runtime: Runtime, metrics: Metrics) -> FetchPool:
     """Make the fetch workers of this process."""
-    return FetchPool(runtime.context, runtime.fetcher, metrics.fetched)
+    return FetchPool(runtime.context, runtime.fetcher, metrics.count_fetch)
 
 
-def fetch_pool_at_work(runtime: Runtime, metrics: Metrics) -> contextlib.AbstractAsyncContextManager[None]:
-    """Let fetchers work while the block runs, and what keeps them going; if they fail, so does the block."""
-    return at_work([make_fetch_pool(runtime, metrics), MaintenanceRole(runtime.context), ClockRole(runtime.context)])
+def run_fetch_pool(runtime: Runtime, metrics: Metrics) -> contextlib.AbstractAsyncContextManager[None]:
+    """Run fetch workers, maintenance and clock during the block. If they fail, the block fails."""
+    return run_in_background(
+        [make_fetch_pool(runtime, metrics), MaintenanceRole(runtime.context), ClockRole(runtime.context)]
+    )
 
 
 @contextlib.asynccontextmanager
-async def at_work(roles: Collection[Role]) -> AsyncIterator[None]:
-    """Let roles work while the block runs, and stop them in good order however it ends; if they fail, so does it."""
+async def run_in_background(roles: Collection[Role]) -> AsyncIterator[None]:
+    """Run roles during the block, and stop them in order at its end. If they fail, the block fails."""
     stop = asyncio.Event()
     block = asyncio.current_task()
     assert block is not None
     working = asyncio.create_task(run_roles(roles, stop))
-    working.add_done_callback(lambda _: None if stop_was_asked else block.cancel())
-    stop_was_asked = False
+    working.add_done_callback(lambda _: None if is_stopping else block.cancel())
+    is_stopping = False
     try:
         yield
     except asyncio.CancelledError:
@@ -212,16 +214,16 @@ async def at_work(roles: Collection[Role]) -> AsyncIterator[None]:
             working.result()
         raise
     finally:
-        stop_was_asked = True
+        is_stopping = True
         stop.set()
         await asyncio.wait([working])
         failure = working.exception()
-    if failure:  # too late for the block to raise it
+    if failure:  # the block has already ended
         raise failure
 
 
 class _Web:
-    """The API role: an ASGI app on a socket that is already listening."""
+    """The API role: an ASGI app on a socket that already listens."""
 
     def __init__(self, app: Any, listener: socket.socket) -> None:
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
@@ -239,7 +241,7 @@ class _Web:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to `serve`."""
+    """A server that leaves signals to `serve`."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -247,7 +249,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
+def _stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)

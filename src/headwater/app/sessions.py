@@ -29,7 +29,7 @@ async def with_operations(settings: Settings, ask: Callable[[Operations], Awaita
 
 async def run_canonical(settings: Settings, totals: "CanonicalTotals") -> None:
     """Make the canonical articles of new links, with fetchers of its own."""
-    from headwater.app.roles import fetch_pool_at_work
+    from headwater.app.roles import run_fetch_pool
 
     async with open_database_context(settings) as context, open_runtime(context) as runtime:
-        await runtime.canonical_runner.run_or_refuse(totals, lambda: fetch_pool_at_work(runtime, Metrics()))
+        await runtime.canonical_runner.run_or_refuse(totals, lambda: run_fetch_pool(runtime, Metrics()))

@@ -15,7 +15,7 @@ from headwater.app.maintenance import MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
-from headwater.app.roles import Role, at_work, make_fetch_pool
+from headwater.app.roles import Role, make_fetch_pool, run_in_background
 from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals
 from headwater.core.dates import day_of
@@ -260,10 +260,10 @@ async def _fetch_pages(
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     roles: list[Role] = [
         make_fetch_pool(operations.runtime, operations.metrics),
-        MaintenanceRole(operations.runtime.context, look_seconds=0.5),
+        MaintenanceRole(operations.runtime.context, interval_seconds=0.5),
         PollerRole(operations.runtime, methods=LONG_METHODS, at_once=LONG_AT_ONCE),
     ]
-    async with at_work(roles):
+    async with run_in_background(roles):
         feeds_are_read = False
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:

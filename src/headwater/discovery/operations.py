@@ -128,7 +128,7 @@ class LiveRunOperations(RunOperations):
 
     async def _carry_out(self, begun: StartedRun, counters: RunCounters | None = None) -> PollResult:
         polled = await self._runtime.runner.execute_and_log(begun, counters)
-        self._metrics.polled(polled)
+        self._metrics.count_poll(polled)
         return polled
 
     async def _carry_out_alone(self, begun: StartedRun) -> None:
