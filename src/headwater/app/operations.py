@@ -83,7 +83,7 @@ class Operations(LocalOperations):
             poller=runtime.poller,
             runner=runtime.runner,
             rescue=rescue_expired,
-            on_polled=metrics.polled,
+            on_polled=metrics.count_poll,
         )
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
         self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.webhook_sender)
