@@ -124,7 +124,7 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
     """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
     async with federal(make_settings) as opened:
         assert await read_federal(opened.operations, TODAY, told)
-        spent = {child["source"]: child["spent"] for child in await key_shares(opened.operations) if child["spent"]}
+        spent = {child.source: child.spent for child in await key_shares(opened.operations) if child.spent}
         assert spent == {
             "bills": BILLS_AN_HOUR,
             "federal_register": 2,
@@ -160,10 +160,10 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
             await asyncio.gather(backfill, return_exceptions=True)
         assert host.keys == [KEY] * host.limit  # all that there is, and not one more
         (budget,) = await operations.budgets() or []
-        spent = {child["source"]: child["spent"] for child in budget["sources"] if child["spent"]}
+        spent = {child.source: child.spent for child in budget.sources if child.spent}
         assert spent == {"bills": BILLS_AN_HOUR, "federal_register": of_register}
-        assert budget["hourly_limit"] == host.limit
-        drawn = {child["source"]: child["drawn_by"] for child in budget["sources"] if child["spent"]}
+        assert budget.hourly_limit == host.limit
+        drawn = {child.source: child.drawn_by for child in budget.sources if child.spent}
         assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}
         await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # as if that had passed
         host.keys.clear()

@@ -300,7 +300,7 @@ async def test_the_one_key_of_the_environment_goes_with_every_request_to_the_api
 async def shares(harness: AppHarness) -> dict[str, tuple[int, int]]:
     """What each source may ask of the API in an hour, and has asked."""
     (host,) = await harness.operations.budgets() or ()
-    return {row["source"]: (row["share"], row["spent"]) for row in host["sources"]}
+    return {row.source: (row.share, row.spent) for row in host.sources}
 
 
 async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: Site, harness: AppHarness) -> None:

@@ -41,5 +41,5 @@ class Keyring:
     async def shares(self, host: str = HOST) -> dict[str, int]:
         async with self.database.connection() as connection:
             rows = await books.list_budgets(connection, fingerprint(KEY), Split(), self.clock.at)
-        (found,) = (row["sources"] for row in rows if row["host"] == host)
-        return {row["source"]: row["share"] for row in found}
+        (found,) = (row.sources for row in rows if row.host == host)
+        return {row.source: row.share for row in found}

@@ -215,7 +215,7 @@ async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_w
 
 async def _nothing_is_left(harness: AppHarness) -> bool:
     hosts = await harness.operations.budgets() or []
-    return [host["host"] for host in hosts] == [API_HOST] and not any(one["left"] for one in hosts[0]["sources"])
+    return [host.host for host in hosts] == [API_HOST] and not any(one.left for one in hosts[0].sources)
 
 
 @pytest.mark.parametrize("name", ["bills", "public_laws", "crs"])
@@ -321,7 +321,7 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
         (known,) = await harness.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
         title = "River Ferries: Background and Issues for Congress"
         assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
-        assert {one["source"]: one["spent"] for one in await key_shares(harness.operations)}["reserve"] == 2
+        assert {one.source: one.spent for one in await key_shares(harness.operations)}["reserve"] == 2
 
 
 @pytest.mark.parametrize(

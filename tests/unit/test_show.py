@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import fields
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
+from headwater.db.budgets import HostBudget, SourceBudget
 from headwater.db.sources import PollState
 from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
 from headwater.demo.sites import HOSTILE_TITLE
@@ -136,9 +137,9 @@ def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.Ca
     assert "set HEADWATER_API_DATA_GOV_KEY" in capsys.readouterr().out
     show_sources.budgets([])
     assert "has not been used yet" in capsys.readouterr().out
-    bills = {"source": "bills", "share": 1750, "spent": 1750, "left": 0, "next_free": datetime(2026, 3, 3, 14, 5, 10)}
-    other = bills | {"source": "reserve", "spent": 2, "left": 1748, "next_free": None, "drawn_by": []}
-    show_sources.budgets([{"host": "api.test", "hourly_limit": 5000, "limit_seen_at": None, "sources": [bills, other]}])
+    bills = SourceBudget("bills", ["bills"], 1750, 1750, 0, datetime(2026, 3, 3, 14, 5, 10, tzinfo=UTC))
+    reserve = SourceBudget("reserve", [], 1750, 2, 1748, None)
+    show_sources.budgets([HostBudget("api.test", 5000, None, None, [bills, reserve])])
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert head == "api.test  5,000 requests an hour (assumed, the host has not said)"
     assert first.split() == ["bills", "1,750", "1,750", "0", "14:05:10"]
@@ -148,9 +149,9 @@ def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.Ca
 def test_the_reserve_names_the_sources_that_draw_on_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 1.4: none of them has a line of its own."""
     names = [f"court_rulings_of_county_{number}" for number in range(8)]
-    row = {"share": 100, "spent": 2, "left": 98, "next_free": None}
-    parts = [row | {"source": "bills", "drawn_by": ["bills"]}, row | {"source": "reserve", "drawn_by": names}]
-    show_sources.budgets([{"host": "api.test", "hourly_limit": 1000, "limit_seen_at": None, "sources": parts}])
+    drawn_by = {"bills": ["bills"], "reserve": names}
+    sources = [SourceBudget(source, drawn, 100, 2, 98, None) for source, drawn in drawn_by.items()]
+    show_sources.budgets([HostBudget("api.test", 1000, None, None, sources)])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["api.test", "source", "bills", "reserve"]
     assert " ".join(line.strip() for line in lines[4:]) == f"These sources use the reserve: {', '.join(names)}."

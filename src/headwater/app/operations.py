@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
@@ -13,6 +12,7 @@ from headwater.app.runtime import Runtime
 from headwater.changes.operations import ChangeOperations, LiveWebhookOperations, WebhookOperations
 from headwater.core.api_budget import Split, fingerprint
 from headwater.db import budgets, frontier
+from headwater.db.budgets import HostBudget
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, is_down
 from headwater.discovery.operations import LiveRunOperations, RunOperations
@@ -50,7 +50,7 @@ class LocalOperations:
         """Return everything that is known about a URL."""
         return await explain(self._context, url, self._open_sandbox())
 
-    async def budgets(self) -> list[dict[str, Any]] | None:
+    async def budgets(self) -> list[HostBudget] | None:
         """List the hosts that the api.data.gov key was used at, with the budget of each source; None: no key is set."""
         settings = self._context.settings
         if not settings.api_data_gov_key:

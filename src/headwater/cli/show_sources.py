@@ -16,6 +16,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Method
 
 if TYPE_CHECKING:
+    from headwater.db.budgets import HostBudget
     from headwater.discovery.source_operations import AddedSource, DiscoveredSources, PolledSource, SyncedSource
     from headwater.discovery.trial import TrialStage
     from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod, SourceSummary
@@ -213,7 +214,7 @@ def stage(stage: "TrialStage") -> None:
         head = " " * (_STAGE_WIDTH + 16)
 
 
-def budgets(rows: list[dict[str, Any]] | None) -> None:
+def budgets(rows: "list[HostBudget] | None") -> None:
     """Show the budgets of the api.data.gov key by host. None: no key is set."""
     if rows is None:
         console.print("No api.data.gov key is set. Sources that need one cannot be polled.")
@@ -221,14 +222,14 @@ def budgets(rows: list[dict[str, Any]] | None) -> None:
     elif not rows:
         console.print("The api.data.gov key has not been used yet; each API host's budget shows here once it has been.")
     for row in rows or ():
-        origin = "as the host says" if row["limit_seen_at"] else "assumed, the host has not said"
-        console.print(f"[bold]{plain(row['host'])}[/]  {row['hourly_limit']:,} requests an hour ({origin})")
+        origin = "as the host says" if row.limit_seen_at else "assumed, the host has not said"
+        console.print(f"[bold]{plain(row.host)}[/]  {row.hourly_limit:,} requests an hour ({origin})")
         grid = Table("source", "share", "spent", "left", "next free (UTC)", box=None, pad_edge=False)
-        for part in row["sources"]:
-            free = f"{part['next_free']:%H:%M:%S}" if part["next_free"] else "now"
-            grid.add_row(plain(part["source"]), *(f"{part[name]:,}" for name in ("share", "spent", "left")), free)
+        for part in row.sources:
+            free = f"{part.next_free:%H:%M:%S}" if part.next_free else "now"
+            grid.add_row(plain(part.source), f"{part.share:,}", f"{part.spent:,}", f"{part.left:,}", free)
         console.print(grid)
-        reserve = [name for part in row["sources"] if part["source"] == "reserve" for name in part["drawn_by"]]
+        reserve = [name for part in row.sources if part.source == "reserve" for name in part.drawn_by]
         if reserve:
             drawn = visible(f"These sources use the reserve: {', '.join(reserve)}.")
             console.print(escape(textwrap.fill(drawn, console.width, break_on_hyphens=False)))

@@ -1,8 +1,8 @@
-"""One address, one identity: how a URL is written before it is stored, compared or hashed.
+"""The normalized form of a URL, in which it is stored, compared and hashed.
 
 The WHATWG parser does what browsers do (case of scheme and host, IDNA, default ports, dot segments, tabs and newlines,
-backslashes, odd spellings of IPv4). On top of it come the rules of ours: no fragment, no tracking parameters, sorted
-query, no trailing slash except the root's, no trailing dot in the host. Percent-escapes and path case stay as given.
+backslashes, odd forms of IPv4). Our own rules follow: no fragment, no tracking parameters, a sorted query, no trailing
+slash except the root's, no trailing dot in the host. Percent-escapes and path case stay as given.
 """
 
 import re
@@ -15,7 +15,7 @@ from headwater.core.errors import InvalidURL
 
 MAX_URL_LENGTH = 8192
 
-# Parameters that tell a site where a reader came from and never what to show. Compared in lower case.
+# Parameters that show a site where a reader came from, and never change the page. Compared in lower case.
 TRACKING_PREFIXES = ("hsa_", "matomo_", "mtm_", "piwik_", "pk_", "utm_")
 _ADVERTISING_CLICKS = """
     dclid epik fbclid gad_campaignid gad_source gbraid gclid gclsrc li_fat_id msclkid qclid rdt_cid sccid srsltid
@@ -36,15 +36,15 @@ _MAX_LABEL_LENGTH = 63
 
 
 def normalize_url(url: str, base: str | None = None, *, keep_trailing_slash: bool = False) -> str:
-    """Return the one spelling of `url`, resolved against `base` where it is relative.
+    """Return the normalized form of `url`, resolved against `base` if it is relative.
 
-    Raises InvalidURL, saying why, for what is not an http(s) address without credentials.
+    Raises InvalidURL with the reason if it is not an http(s) URL without credentials.
     """
     return _normalize(url, base, lambda _: keep_trailing_slash)[0]
 
 
 def identify(url: str, *, keeps_slash: Container[str] = ()) -> tuple[str, str]:
-    """Return the one spelling of a URL, and its host; the hosts in `keeps_slash` keep their trailing slashes.
+    """Return the normalized form of a URL, and its host. The hosts in `keeps_slash` keep trailing slashes.
 
     Raises InvalidURL as `normalize_url` does.
     """
@@ -64,26 +64,26 @@ def _normalize(url: str, base: str | None, keeps_slash: Callable[[str], bool]) -
 
 
 def join_url(url: str, base: str) -> str:
-    """Return `url` as it is, resolved against `base`, without its fragment: to be asked for, not to be remembered.
+    """Return `url` as it is, resolved against `base`, without its fragment. Requests use this form.
 
-    Raises InvalidURL, saying why, for what is not an http(s) address without credentials.
+    Raises InvalidURL with the reason if it is not an http(s) URL without credentials.
     """
     scheme, authority, path, query = _split(url, base)
     return f"{scheme}//{authority}/{path}?{query}" if query else f"{scheme}//{authority}/{path}"
 
 
 def host_of(url: str) -> str:
-    """Return the host that politeness is owed to, with its port where that is not the scheme's default."""
+    """Return the host of a URL, with its port if that is not the scheme's default."""
     return _split(url, None)[1]
 
 
 def url_hash(url: str) -> bytes:
-    """Return the identity of a normalized URL: the SHA-256 digest of it, as it is."""
+    """Return the SHA-256 digest of a normalized URL."""
     return sha256(url.encode()).digest()
 
 
 def page_subpath(host: str, url: str) -> str:
-    """Return where a page's raw bytes go when its source has no place of its own for it."""
+    """Return the place of a page's raw file if its source names none."""
     name = url_hash(url).hex()
     return f"{host}/{name[:2]}/{name}"
 
@@ -91,14 +91,14 @@ def page_subpath(host: str, url: str) -> str:
 def _split(url: str, base: str | None) -> tuple[str, str, str, str]:
     """Return scheme with its colon, host with port, path without its first slash, and query."""
     href = _parse(url, base)
-    # A parsed address has one form only, "scheme://authority/path?query#fragment", so that cutting it is safe.
+    # A parsed URL always has the form "scheme://authority/path?query#fragment", so it can be cut safely.
     scheme, _, rest = href.partition("#")[0].partition("//")
     if scheme not in ("https:", "http:"):
         raise InvalidURL(f"The address must start with http or https, not {scheme.partition(':')[0][:40]!r}.", url=url)
     rest, _, query = rest.partition("?")
     authority, _, path = rest.partition("/")
     if "@" in authority:
-        # without the address: it would take the password into logs
+        # without the URL, which would bring the password into logs
         raise InvalidURL("The address contains a user name or password.")
     return scheme, _check_host(authority, url), path, query
 
@@ -128,7 +128,7 @@ def _why_unparsable(url: str, base: str | None) -> str:
 
 
 def _check_host(authority: str, url: str) -> str:
-    """Return the host and port without the host's trailing dot; refuse a name that DNS cannot hold."""
+    """Return the host and port without the host's trailing dot. Refuse a name that is impossible in DNS."""
     host, colon, port = authority, "", ""
     if authority.startswith("["):
         return authority

@@ -5,10 +5,10 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
-from typing import Any
 
 from headwater.app.operations import Operations
 from headwater.core.errors import RunUnderWay
+from headwater.db.budgets import SourceBudget
 from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, SOURCES
 from headwater.demo.progress import Progress
 from headwater.demo.web import DemoWeb
@@ -82,11 +82,9 @@ async def _running_backfill(operations: Operations) -> AsyncIterator[None]:
 
 
 async def _bills_wait(operations: Operations) -> bool:
-    return any(child["source"] == BILLS and not child["left"] for child in await key_shares(operations))
+    return any(child.source == BILLS and not child.left for child in await key_shares(operations))
 
 
-async def key_shares(operations: Operations) -> list[dict[str, Any]]:
+async def key_shares(operations: Operations) -> list[SourceBudget]:
     """Return the share of the key that each source has."""
-    return [
-        child for known in await operations.budgets() or () if known["host"] == API_HOST for child in known["sources"]
-    ]
+    return [child for known in await operations.budgets() or () if known.host == API_HOST for child in known.sources]

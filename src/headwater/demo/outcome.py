@@ -225,7 +225,7 @@ async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[
     wrong = [f"{source}: not read" for source in SOURCES if source not in read]
     if not any(map(_uses_key, web.requests)):
         return Check(name, "from an earlier run", tuple(wrong))
-    spent = {child["source"]: child["spent"] for child in await key_shares(operations)}
+    spent = {child.source: child.spent for child in await key_shares(operations)}
     if spent.get(BILLS) != SHARES[BILLS]:
         wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, expected all {SHARES[BILLS]} of its share")
     if not spent.get(REGISTER):
@@ -242,20 +242,20 @@ async def _check_key_limit(operations: Operations, web: DemoWeb) -> Check:
     """Compare the requests with those that were counted, and the counted ones with the share of each source."""
     budgets = await operations.budgets() or []
     wrong = [
-        f"{part['source']}: {part['spent']} of {part['share']} at {budget['host']}"
+        f"{part.source}: {part.spent} of {part.share} at {budget.host}"
         for budget in budgets
-        for part in budget["sources"]
-        if part["spent"] > part["share"]
+        for part in budget.sources
+        if part.spent > part.share
     ]
     sent = sum(map(_uses_key, web.requests))
-    paid = sum(child["spent"] for child in await key_shares(operations))
+    paid = sum(child.spent for child in await key_shares(operations))
     if sent > paid:
         wrong.append(f"{API_HOST}: {sent} requests, of which only {paid} were counted")
-    if any(paid > budget["hourly_limit"] for budget in budgets if budget["host"] == API_HOST):
+    if any(paid > budget.hourly_limit for budget in budgets if budget.host == API_HOST):
         wrong.append(f"{API_HOST}: {paid} requests exceed its limit")
     if refused := sum(request.status == 429 for request in web.requests if _uses_key(request)):
         wrong.append(f"{API_HOST}: it refused {counted(refused, 'request')} with 429")
-    found = f"{paid} of {max((budget['hourly_limit'] for budget in budgets), default=0):,} in this hour"
+    found = f"{paid} of {max((budget.hourly_limit for budget in budgets), default=0):,} in this hour"
     return Check("the limit of that key is kept, and every share of it", found, tuple(wrong))
 
 

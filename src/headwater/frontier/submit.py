@@ -1,4 +1,4 @@
-"""The way in: one URL has one identity, whoever submits it."""
+"""Submits URLs to the frontier. Each URL has one normalized form, whatever form was submitted."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ORIGIN_BONUS = {Origin.FEED: 2, Origin.SITEMAP: 1, Origin.SPIDER: 0, Origin.MANU
 
 
 class Candidate(NamedTuple):
-    """A URL as it was found, before anything is known of it."""
+    """A URL as it was found, before it is normalized."""
 
     url: str
     source_id: int
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
 
 
 class KnownUrl(NamedTuple):
-    """What a URL is called here, whatever it was called when it was given."""
+    """A known URL in its normalized form."""
 
     id: int
     url: str
@@ -39,10 +39,10 @@ class KnownUrl(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What became of a batch, by the URLs as they were given."""
+    """The results of a batch, by the URLs as they were given."""
 
     known: dict[str, KnownUrl]
-    refused: dict[str, str]  # with why
+    refused: dict[str, str]  # with the reason
     new: int
 
 
@@ -54,7 +54,7 @@ def priority(source_base: int, origin: Origin, depth: int = 0) -> int:
 async def submit(
     connection: Connection, candidates: Iterable[Candidate], now: datetime, key_of: KeyOf = own_key
 ) -> Submitted:
-    """Put a batch into the frontier; what cannot be used is refused with its reason and the rest goes in."""
+    """Submit a batch. An unusable URL is refused with the reason, and the other URLs are accepted."""
     keeps_slash = await hosts.slash_hosts(connection)
     prepared: dict[bytes, Submission] = {}
     hashes: dict[str, bytes] = {}
@@ -89,7 +89,7 @@ async def submit(
 
 
 def spell(candidates: Iterable[Candidate]) -> Submitted:
-    """Give addresses their one spelling without putting them anywhere; their ids are 0."""
+    """Normalize URLs without submitting them. Their ids are 0."""
     known: dict[str, KnownUrl] = {}
     refused: dict[str, str] = {}
     for candidate in candidates:
@@ -101,7 +101,7 @@ def spell(candidates: Iterable[Candidate]) -> Submitted:
 
 
 async def find(connection: Connection, url: str) -> KnownUrl | None:
-    """Return what a URL is called here, if it has ever been seen."""
+    """Return a URL in its normalized form; None if it is unknown."""
     identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))
     digest = url_hash(identity)
     found = await frontier.find_urls(connection, [digest])

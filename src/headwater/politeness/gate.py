@@ -285,7 +285,7 @@ class Gate:
     async def refresh_robots(self, url: str) -> HostRecord:
         """Read the robots.txt for a URL if ours is old, and return the record of the host.
 
-        Raises NotAllowed if it forbids the URL, NotNow if nobody can read it now.
+        Raises NotAllowed if it forbids the URL, NotNow if it cannot be read now.
         """
         async with self.lease_host(host_of(url)) as lease:
             await self.obey_robots(lease, url)

@@ -1,4 +1,4 @@
-"""robots.txt as RFC 9309 has it. Numbers such as 2.2.2 are its sections."""
+"""Reads robots.txt by RFC 9309. Numbers such as 2.2.2 are its sections."""
 
 import re
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 from headwater.core.errors import InvalidURL
 from headwater.core.urls import join_url
 
-# 2.5: at least so much must be read; what is beyond is ignored.
+# 2.5: a reader must read at least this much. This one ignores the rest.
 MAX_BYTES = 500 * 1024
 _KEPT_PARSED = 32
 _MOST_SITEMAPS = 500
 _SHOWN_CHARACTERS = 200
 
-# The product token ends where its version starts. "Mozilla/5.0 (compatible; Name/1.0)" is looked through.
+# The product token ends where its version starts. In "Mozilla/5.0 (compatible; Name/1.0)" it is the name.
 _PRODUCT_TOKEN = re.compile(r"\s*(?:mozilla/\S+\s+\(compatible;\s*)?([^\s/;()]*)", re.IGNORECASE)
-# With the misspellings that others read too; a forgotten colon is one of them.
+# Other readers accept these misspellings, too, and a missing colon.
 _RECORD = re.compile(
     r"(?:(?P<agent>user[- ]?agent)|(?P<disallow>diss?all?ow|diasllow|disallaw)|(?P<allow>allow)"
     r"|(?P<delay>crawl[- ]delay)|(?P<sitemap>site-map|sitemaps?))(?:\s*:|\s)",
@@ -29,12 +29,12 @@ _RECORD = re.compile(
 _LINE_END = re.compile(r"\r\n?|\n")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
-_ESCAPED_SLASH = "\u0100"  # a character that no octet is
+_ESCAPED_SLASH = "\u0100"  # a character that no octet has
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRule:
-    """A line that decides: its number, how it is written, and the agent of its group, in lower case or `*`."""
+    """The line that decides: its number, its text, and the agent of its group, in lower case or `*`."""
 
     line: int
     text: str
@@ -45,11 +45,11 @@ class RobotsRule:
 class Robots:
     """The rules of one robots.txt.
 
-    `sitemaps` holds the addresses it names, in order. An agent is given as its product token or as its whole header.
+    `sitemaps` has the URLs of the sitemaps, in order. An agent is its product token or its whole header.
     """
 
     def __init__(self, text: str) -> None:
-        # The agents of a group share its list: were it copied, many agents with many rules would take for ever.
+        # The agents of a group share its list. Copies would be slow for many agents with many rules.
         self._groups: dict[str, list[list[_Record]]] = {}
         self._ranked: dict[str, list[tuple[list[str], _Record]]] = {}
         self._delays: dict[str, float] = {}
@@ -58,12 +58,12 @@ class Robots:
         self.sitemaps = tuple(record.value for record in records if record.kind == "sitemap" and record.value)
 
     def allowed(self, user_agent: str, url: str) -> bool:
-        """Tell whether the agent may fetch the absolute address."""
+        """Return whether the agent may fetch the absolute URL."""
         rule = self.rule(user_agent, url)
         return rule is None or rule.allow
 
     def rule(self, user_agent: str, url: str) -> RobotsRule | None:
-        """Return the rule that decides on the absolute address; where there is none, it is allowed."""
+        """Return the rule that decides on the absolute URL; None: no rule does, and the URL is allowed."""
         path = _path_and_query(url)
         if path == "/robots.txt":
             return None
@@ -75,7 +75,7 @@ class Robots:
         return None
 
     def crawl_delay(self, user_agent: str) -> float | None:
-        """Return the seconds asked for between two requests, or None."""
+        """Return the Crawl-delay in seconds, or None."""
         return self._delays.get(self._agent(user_agent))
 
     def _read(self, records: "list[_Record]") -> None:
@@ -85,13 +85,13 @@ class Robots:
             if record.kind in ("allow", "disallow"):
                 rules.append(record)
             elif record.kind == "agent":
-                if rules:  # nothing else ends a run of agents: other records must not interfere (2.2.4)
+                if rules:  # only a rule ends a run of agents: other records must not interfere (2.2.4)
                     rules, undelayed = [], []
                 if agent := _product_token(record.value):
                     self._join(agent, rules)
                     undelayed.append(agent)
             elif record.kind == "delay" and (seconds := _seconds(record.value)) is not None:
-                # Not in the RFC, and so not bound to its groups: agents that come later in the run are not meant.
+                # The RFC has no Crawl-delay, so its groups do not apply: agents later in the run have none.
                 for agent in undelayed:
                     self._delays[agent] = max(seconds, self._delays.get(agent, seconds))
                 undelayed = []
@@ -106,7 +106,7 @@ class Robots:
         return token if token in self._groups else "*"
 
     def _rules(self, agent: str) -> "list[tuple[list[str], _Record]]":
-        """Return the agent's rules: first who has the most octets, of those with as many first who allows (2.2.2)."""
+        """Return the agent's rules: the longest first, and of equally long ones first those that allow (2.2.2)."""
         if agent not in self._ranked:
             records = [record for rules in self._groups.get(agent, []) for record in rules if record.value]
             records.sort(key=lambda record: (len(_octets(record.value)), record.kind == "allow"), reverse=True)
@@ -116,7 +116,7 @@ class Robots:
 
 @dataclass(frozen=True, slots=True)
 class RobotsVerdict:
-    """What a robots.txt says to one agent about one address, and which rule says so."""
+    """The decision of a robots.txt for one agent and one URL, and the rule that decides."""
 
     allowed: bool
     crawl_delay: float | None
@@ -124,14 +124,14 @@ class RobotsVerdict:
 
 
 def check_robots(text: str, user_agent: str, url: str) -> RobotsVerdict:
-    """Return the verdict; the text's rules are remembered for the next address of the same host."""
+    """Return the verdict. The parsed rules stay in memory for the next URL of the same host."""
     robots = _parsed(text)
     rule = robots.rule(user_agent, url)
     return RobotsVerdict(rule is None or rule.allow, robots.crawl_delay(user_agent), rule)
 
 
 def named_sitemaps(body: bytes, url: str) -> list[str]:
-    """Return the sitemaps that the robots.txt at `url` names, in its order, each once; the first of many."""
+    """Return the first sitemaps that the robots.txt at `url` names, in its order, each once."""
     robots = Robots(within_limit(body).decode("utf-8", "replace"))
     found: dict[str, None] = {}
     for address in robots.sitemaps[:_MOST_SITEMAPS]:
@@ -161,7 +161,7 @@ def _records(text: str) -> Iterator[_Record]:
 
 
 def within_limit(body: bytes) -> bytes:
-    """Cut a file that is too long. The line that is cut in two goes too: half a rule may forbid everything."""
+    """Cut a file that is too long, after a whole line: half a rule may forbid everything."""
     if len(body) < MAX_BYTES:
         return body
     return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES), 0)]
@@ -183,21 +183,21 @@ def _seconds(value: str) -> float | None:
 def _path_and_query(url: str) -> str:
     try:
         parts = urlsplit(url)
-        # To urlsplit an empty query is none, but a rule may ask for its "?".
+        # urlsplit drops an empty query, but a rule may match its "?".
         query = "?" + parts.query if "?" in url.partition("#")[0] else ""
         return _octets((parts.path or "/") + query)
     except ValueError:
-        raise InvalidURL("The address cannot be held against robots.txt.", url=url) from None
+        raise InvalidURL("The address cannot be compared with robots.txt.", url=url) from None
 
 
 def _pieces(pattern: str) -> list[str]:
-    """Return what stands between the `*`; without a `$` anything may follow, as after a last `*`."""
+    """Return the pieces between the `*`. Without a `$`, any text may follow, as after a last `*`."""
     whole = pattern[:-1] if pattern.endswith("$") else pattern + "*"
     return [_octets(piece) for piece in whole.split("*")]
 
 
 def _match(pieces: list[str], path: str) -> bool:
-    """Take each piece where it is found first: a later place would leave less for the others."""
+    """Match each piece at its first place: a later place would leave less for the other pieces."""
     head = pieces[0]
     if not path.startswith(head):
         return False
@@ -213,7 +213,7 @@ def _match(pieces: list[str], path: str) -> bool:
 
 
 def _octets(path: str) -> str:
-    """Return one character for each octet, escaped or not; only an escaped slash is no slash (2.2.2)."""
+    """Return one character for each octet, escaped or not. An escaped slash differs from a slash (2.2.2)."""
     octets = path if path.isascii() else path.encode().decode("latin-1")
     return _ESCAPE.sub(_unescaped, octets) if "%" in octets else octets
 

@@ -1,50 +1,50 @@
 -- name: lock_budget
--- Taken before read_spending, so that it sees what everybody else has spent. $1 key fingerprint, $2 host
+-- It runs before read_spending, which then sees the spending of all other processes. $1 key fingerprint, $2 host
 SELECT hourly_limit, exhausted_until FROM budgets WHERE key_fingerprint = $1 AND host = $2 FOR UPDATE
 
--- name: meet_budget
--- Make sure that there is a budget. $1 key fingerprint, $2 host, $3 limit if it is new
+-- name: add_budget
+-- $1 key fingerprint, $2 host, $3 limit if the budget is new
 INSERT INTO budgets (key_fingerprint, host, hourly_limit) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
 -- name: read_spending
--- What was spent, by all and by one child. $1 key fingerprint, $2 host, $3 child, $4 the oldest bucket that counts
+-- The requests in each bucket, of all children and of one. $1 key fingerprint, $2 host, $3 child, $4 oldest bucket that counts
 SELECT bucket, sum(requests)::int AS by_all, coalesce(sum(requests) FILTER (WHERE child = $3), 0)::int AS by_child
 FROM budget_spending WHERE key_fingerprint = $1 AND host = $2 AND bucket >= $4
 GROUP BY bucket
 
 -- name: spend
--- Count a request, and forget those that are too old for anybody. $1 key fingerprint, $2 host, $3 child, $4 bucket,
+-- Count a request, and delete buckets that no process counts any more. $1 key fingerprint, $2 host, $3 child, $4 bucket,
 -- $5 the oldest bucket to keep
-WITH forgotten AS (
+WITH pruned AS (
     DELETE FROM budget_spending WHERE key_fingerprint = $1 AND host = $2 AND bucket < $5
 )
 INSERT INTO budget_spending AS s (key_fingerprint, host, bucket, child, requests) VALUES ($1, $2, $4, $3, 1)
 ON CONFLICT (key_fingerprint, host, bucket, child) DO UPDATE SET requests = s.requests + 1
 
--- name: observe_limit
+-- name: save_limit
 -- $1 key fingerprint, $2 host, $3 limit, $4 now
 INSERT INTO budgets AS b (key_fingerprint, host, hourly_limit, limit_seen_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (key_fingerprint, host) DO UPDATE SET hourly_limit = $3, limit_seen_at = $4
 WHERE b.hourly_limit <> $3 OR b.limit_seen_at IS NULL
 
 -- name: exhaust_budget
--- Nothing goes until then. $1 key fingerprint, $2 host, $3 until, $4 limit if it is new
+-- Refuse all requests until a time. $1 key fingerprint, $2 host, $3 until, $4 limit if the budget is new
 INSERT INTO budgets AS b (key_fingerprint, host, hourly_limit, exhausted_until) VALUES ($1, $2, $4, $3)
 ON CONFLICT (key_fingerprint, host) DO UPDATE SET exhausted_until = greatest(b.exhausted_until, $3)
 
 -- name: list_budgets
--- The hosts that a key has been used at. $1 key fingerprint
+-- The hosts that a key was used at. $1 key fingerprint
 SELECT host, hourly_limit, limit_seen_at, exhausted_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
 
--- name: sources_that_need_key
--- Those that are read, and ask with the key: all with a budget, but for bills that are not looked up.
+-- name: list_sources_that_need_key
+-- The enabled sources with a budget, without bill sources that look nothing up.
 SELECT name FROM sources
 WHERE fetch_profile ->> 'budget' IS NOT NULL AND enabled AND removed_at IS NULL
   AND settings ->> 'lookups_per_run' IS DISTINCT FROM '0'
 ORDER BY name
 
--- name: sources_that_pay
--- The sources whose requests to a host are taken from a budget, as far as they have been polled. $1 host
+-- name: list_paying_sources
+-- The sources whose requests to a host count against a budget, if they were polled before. $1 host
 SELECT name FROM sources
 WHERE fetch_profile ->> 'budget' IS NOT NULL AND EXISTS (
     SELECT 1 FROM jsonb_array_elements_text(fetch_profile -> 'api_hosts') AS part (declared) WHERE split_part(declared, '/', 1) = $1)

@@ -1,6 +1,6 @@
 -- name: find_urls
--- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
--- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
+-- Known URLs among hashes, by the id of their page, and the priority of those that wait. $1 hashes
+-- LATERAL makes it one index lookup for each hash, also before the table has statistics.
 SELECT u.url_hash, coalesce(u.alias_of, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
 FROM unnest($1::bytea[]) AS g (url_hash)
 CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.alias_of FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
@@ -13,9 +13,9 @@ FROM unnest($1::bigint[], $2::smallint[]) AS g (url_id, priority)
 WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND (q.lease_token IS NULL AND q.priority < g.priority) IS TRUE
 
 -- name: wake_keys
--- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
--- same host waits, and then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait crosswise,
--- $2 the politeness key of each if it is new; $3 now.
+-- Make the keys of new URLs ready. The row of a key is locked even if nothing changes: a release of the same host waits, and
+-- then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait for each other, $2 the politeness key of
+-- each if it is new; $3 now.
 WITH given AS MATERIALIZED (
     SELECT g.host, coalesce(known.politeness_key, g.new_key) AS politeness_key
     FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
@@ -26,7 +26,7 @@ WITH given AS MATERIALIZED (
     INSERT INTO host_state AS k (host, ready_at)
     SELECT DISTINCT politeness_key, $3::timestamptz FROM given ORDER BY 1
     ON CONFLICT (host) DO UPDATE SET ready_at = greatest(k.not_before, k.closed_until, excluded.ready_at)
-        WHERE k.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+        WHERE k.politeness_key IS NULL  -- a host that was grouped at this moment: the sweeper moves its queue
           AND (k.ready_at IS NULL OR k.ready_at > greatest(k.not_before, k.closed_until, excluded.ready_at))
 )
 INSERT INTO host_state (host, politeness_key)
@@ -34,8 +34,8 @@ SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
 ON CONFLICT (host) DO NOTHING
 
 -- name: add_urls
--- Insert what is new; what another submit has just inserted is left out. Arrays, one element a URL, in order of the
--- hashes, as above: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
+-- Insert new URLs. Another submit may have just inserted some, which stay. Arrays, one element for each URL, in the order of
+-- the hashes: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
 INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
 SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $10
 FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::smallint[], $8::bigint[],
@@ -45,7 +45,7 @@ ON CONFLICT (url_hash) DO NOTHING
 RETURNING id, url_hash
 
 -- name: queue_urls
--- After wake_keys, in a statement of its own: it sees the keys as they are once those rows are locked.
+-- It runs after wake_keys in a statement of its own, so it sees the keys as they are once those rows are locked.
 -- Arrays: $1 url ids, $2 hosts, $3 priorities; $4 due
 INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
 SELECT g.url_id, h.politeness_key, g.priority, $4
@@ -55,13 +55,13 @@ CROSS JOIN LATERAL (
 ) h
 
 -- name: claim_urls
--- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
--- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host with
--- nothing to claim (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may
--- have been sent just before.
--- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by key or place
--- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
--- A pick looks at one priority after the other: servers before 18 would else read all that is urgent but put off.
+-- Lock ready hosts first, take the best due URL of each, and lease both with one token.
+-- $1 now, $2 limit, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host without a due
+-- URL (see rest_hosts). If the holder dies, the host keeps its delay from the lease's end on, because the holder may have sent
+-- a request just before.
+-- The statistics of a queue are always old, so the query leaves the planner no choice: it finds rows by key or place (= ANY,
+-- LATERAL with LIMIT 1), and only one index gives the order of a pick (its predicate says priority > 0).
+-- A pick checks one priority after the other: servers before 18 would otherwise read all urgent URLs that are not due.
 WITH ready AS MATERIALIZED (
     SELECT host AS politeness_key FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
@@ -77,8 +77,7 @@ WITH ready AS MATERIALIZED (
             WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL
               AND q.priority = p.priority AND q.priority > 0 AND q.due_at <= $1
             ORDER BY q.due_at LIMIT 1
-            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
-            -- put it off and gave its host back.
+            -- The lock reads the row again: the first reading may be older than another worker's claim of this URL.
             FOR UPDATE SKIP LOCKED
         ) first
         ORDER BY p.rank LIMIT 1
@@ -86,7 +85,7 @@ WITH ready AS MATERIALIZED (
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = $6, lease_until = $4, attempts = q.attempts + 1
-    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- one that changed just before its lock is left out
+    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- a row that changed just before its lock stays out
     RETURNING q.url_id, q.politeness_key, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,
@@ -95,7 +94,7 @@ WITH ready AS MATERIALIZED (
     FROM claimed
     CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
     JOIN sources s ON s.id = u.source_id
-), held AS (
+), leased AS (
     UPDATE host_state k
     SET lease_holder = $3, lease_token = $6, lease_until = $4,
         not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
@@ -103,22 +102,22 @@ WITH ready AS MATERIALIZED (
     FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
     RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at, k.robots_txt, k.robots_fetched_at
 )
-SELECT picked.politeness_key, held.url_id, held.attempts, held.priority,
-       held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
-       held.last_modified, held.source_name, held.fetch_profile, held.selectors, held.page_delay_ms,
-       held.crawl_delay_ms, held.backoff_ms, held.last_throttled_at,
-       CASE WHEN held.host = held.politeness_key THEN held.robots_txt ELSE member.robots_txt END AS robots_txt,
-       CASE WHEN held.host = held.politeness_key THEN held.robots_fetched_at ELSE member.robots_fetched_at END
+SELECT picked.politeness_key, leased.url_id, leased.attempts, leased.priority,
+       leased.url, leased.host, leased.source_id, leased.subpath, leased.depth, leased.hops, leased.origin, leased.etag,
+       leased.last_modified, leased.source_name, leased.fetch_profile, leased.selectors, leased.page_delay_ms,
+       leased.crawl_delay_ms, leased.backoff_ms, leased.last_throttled_at,
+       CASE WHEN leased.host = leased.politeness_key THEN leased.robots_txt ELSE member.robots_txt END AS robots_txt,
+       CASE WHEN leased.host = leased.politeness_key THEN leased.robots_fetched_at ELSE member.robots_fetched_at END
            AS robots_fetched_at
 FROM picked
-LEFT JOIN held ON held.url_id = picked.url_id
+LEFT JOIN leased ON leased.url_id = picked.url_id
 LEFT JOIN LATERAL (
     SELECT r.robots_txt, r.robots_fetched_at FROM host_state r
-    WHERE r.host = held.host AND held.host <> held.politeness_key LIMIT 1
+    WHERE r.host = leased.host AND leased.host <> leased.politeness_key LIMIT 1
 ) member ON true
 
 -- name: lock_claims
--- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
+-- The fence: lock the given claims that are still their holder's until the transaction ends.
 -- $1 url ids, $2 tokens
 SELECT q.url_id FROM frontier_queue q
 JOIN unnest($1::bigint[], $2::uuid[]) AS g (url_id, token) ON q.url_id = g.url_id AND q.lease_token = g.token
@@ -127,7 +126,7 @@ ORDER BY q.url_id
 FOR UPDATE OF q
 
 -- name: end_urls
--- A URL leaves the queue for good. Arrays: $1 url ids, $2 statuses, $3 reasons, $4 etags, $5 last-modifieds; $6 now.
+-- Remove URLs from the queue for good. Arrays: $1 url ids, $2 statuses, $3 reasons, $4 etags, $5 last-modifieds; $6 now.
 WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[])
         AS g (url_id, status, reason, etag, last_modified)
@@ -140,8 +139,7 @@ SET status = given.status, reason = given.reason, etag = given.etag, last_modifi
 FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
 
 -- name: requeue_urls
--- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
--- waits for.
+-- Return URLs to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Returns their politeness keys.
 UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
     attempts = q.attempts - (NOT g.is_counted)::int
@@ -157,24 +155,24 @@ FROM unnest($1::bigint[], $2::text[], $3::int[], $4::timestamptz[], $5::int[], $
     AS g (url_id, holder, attempt, sent_at, http_status, body_bytes, elapsed_ms, reason, detail)
 
 -- name: lock_expired_claims
--- Claims whose holder is late, locked for whoever returns them. $1 now, $2 how many
+-- $1 now, $2 limit
 SELECT url_id, politeness_key, lease_holder, lease_token, attempts FROM frontier_queue
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
 
 -- name: unfinished_urls
--- How many URLs are still queued or under way, and when the next of them is due.
+-- The number of URLs that are queued or leased, and when the next is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
 -- name: save_moves
--- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
+-- Arrays: $1 ids of pages, $2 ids of the pages that they redirect to
 UPDATE url_frontier u SET redirect_target = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
 
 -- name: save_aliases
--- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
--- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
--- has to leave the queue (its host is held by whoever calls this, so nobody has it).
+-- Make URLs that redirected to pages of the same host aliases of those pages.
+-- Arrays: $1 ids of the pages, $2 the other URLs, $3 their hashes; $4 now. An alias that is queued must leave the queue. No
+-- worker has it, because the caller holds the lease of its host.
 WITH given AS MATERIALIZED (
     SELECT g.*, u.host, u.source_id, u.origin, u.depth
     FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (page_id, url, url_hash)
@@ -192,11 +190,11 @@ WITH given AS MATERIALIZED (
 SELECT id, alias_of FROM saved
 
 -- name: remove_from_queue
--- After save_aliases, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
+-- It runs after save_aliases in a statement of its own, so it sees URLs that were queued at the same moment. $1 url ids
 DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
 -- name: plan_anew
--- For the rest of the transaction, plan each query for the values it has.
+-- Plan each query of the transaction for its own values.
 SET LOCAL plan_cache_mode = force_custom_plan
 
 -- name: list_urls
@@ -245,8 +243,8 @@ WHERE (q.lease_token IS NOT NULL) = $1
 ORDER BY q.url_id LIMIT $5
 
 -- name: retry_urls
--- Fetch again what ended, and at once what waits; what is being fetched stays as it is. $1 ids, $2 priority, $3 now.
--- Answers the ids that are queued now.
+-- Queue ended URLs again, and make waiting ones due now. URLs that are being fetched stay as they are.
+-- $1 ids, $2 priority, $3 now. Returns the ids of the queued URLs.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT coalesce(alias_of, id) AS id FROM url_frontier WHERE id = ANY ($1::bigint[])
 ), reopened AS (
@@ -271,8 +269,8 @@ WITH given AS MATERIALIZED (
 SELECT url_id FROM all_queued
 
 -- name: taken_places
--- Which pages of a source are in the way of these places for raw bytes: they have the place itself or one of the
--- folders above it (any of those), or one below it (the first). $1 source, $2 places. '0' is the character after '/'.
+-- Pages of a source that conflict with places for raw files: a page has the place itself or one of the folders above it (any
+-- of those), or a place below it (the first). $1 source, $2 places. '0' is the character after '/'.
 WITH given AS (
     SELECT place, string_to_array(place, '/') AS parts FROM unnest($2::text[]) AS place
 )
@@ -294,7 +292,7 @@ CROSS JOIN LATERAL (
 ) page
 
 -- name: outdated_urls
--- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
+-- Pages that changed after their last fetch. Arrays: $1 ids, $2 the time of each change; $3 pages fetched since then are left out
 SELECT page.id
 FROM unnest($1::bigint[], $2::timestamptz[]) AS g (id, changed_at)
 CROSS JOIN LATERAL (SELECT coalesce(alias_of, id) AS id FROM url_frontier WHERE id = g.id LIMIT 1) known
@@ -311,8 +309,8 @@ SELECT id, $2, $3, $4 FROM url_frontier WHERE id = ANY ($1::bigint[]) AND source
 ON CONFLICT DO NOTHING
 
 -- name: adopt_urls
--- What ended only because its source was removed goes to the one that sees it now, raw file and all if it has none yet.
--- $1 ids, $2 source, $3 origin. Answers the ids.
+-- Give URLs that ended because their source was removed to the source that lists them now. A URL with a raw file keeps its
+-- source. $1 ids, $2 source, $3 origin. Returns the ids.
 UPDATE url_frontier
 SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
     origin = CASE WHEN fetch_count = 0 THEN $3 ELSE origin END,
@@ -326,15 +324,15 @@ SELECT EXISTS (SELECT FROM url_frontier
                WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')
 
 -- name: count_urls
--- How many URLs there are of each status and reason.
+-- The number of URLs of each status and reason.
 SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_counts GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
 
 -- name: count_leased_urls
--- How many URLs are being fetched.
+-- The number of URLs that are being fetched.
 SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL
 
 -- name: merge_frontier_counts
--- Sum the tally up into as few rows as it needs. Nobody who adds to it waits; a second one who folds leaves it to the first.
+-- Merge the counts into as few rows as possible. A change that adds a row does not wait, and a second merge does nothing.
 WITH mine AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(hashtext('headwater.frontier_counts')) AS locked
 ), folded AS (
@@ -344,7 +342,7 @@ INSERT INTO frontier_counts (status, reason, urls)
 SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
 
 -- name: prune_log
--- Forget attempts that ended before $1, oldest first, up to $2 of them.
+-- Delete attempts that ended before $1, oldest first, up to $2 of them.
 DELETE FROM fetch_log WHERE id IN (SELECT id FROM fetch_log WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
 
 -- name: is_dead

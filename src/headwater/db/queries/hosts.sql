@@ -1,5 +1,5 @@
 -- name: get_or_create_host
--- Make sure that a host has a row. $1 host, $2 its politeness key if it is new. Answers its key and its robots.txt.
+-- Create a host if it is new. $1 host, $2 its politeness key if it is new. Returns its key and its robots.txt.
 WITH key_row AS (
     INSERT INTO host_state (host)
     SELECT $2 WHERE $2 <> $1 AND NOT EXISTS (SELECT 1 FROM host_state WHERE host = $1) ON CONFLICT (host) DO NOTHING
@@ -12,8 +12,8 @@ UNION ALL
 SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
 
 -- name: add_hosts
--- Make sure that hosts have rows, in an order in which no two wait crosswise. Arrays: $1 hosts, $2 the politeness key of each
--- if it is new
+-- Create the hosts that are new, in an order in which no two transactions wait for each other.
+-- Arrays: $1 hosts, $2 the politeness key of each if it is new
 WITH fresh AS MATERIALIZED (
     SELECT DISTINCT g.host, g.new_key FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
     WHERE NOT EXISTS (SELECT 1 FROM host_state h WHERE h.host = g.host)
@@ -25,9 +25,9 @@ INSERT INTO host_state (host, politeness_key) SELECT host, nullif(new_key, host)
 ON CONFLICT (host) DO NOTHING
 
 -- name: lease_hosts
--- Lease politeness keys for requests that no URL claim stands behind (polls). Answers each host that is known, and whether
--- it is held now: not one that may not be asked yet, and of two with one key only one. Should its holder die, a key has its
--- pause from the lease's end on: something may have been sent just before.
+-- Lease politeness keys for polls. Returns each known host, and whether it is leased now. A host before its next turn stays
+-- free, and of two hosts with one key one stays free. If the holder dies, a key keeps its delay from the lease's end on,
+-- because the holder may have sent a request just before.
 -- Arrays: $1 hosts, $2 tokens; $3 now, $4 holder, $5 until, $6 default delay in ms
 WITH asked AS MATERIALIZED (
     SELECT g.host, g.token, known.*
@@ -38,14 +38,14 @@ WITH asked AS MATERIALIZED (
     ) known
 ), free AS MATERIALIZED (
     SELECT locked.host
-    FROM (SELECT DISTINCT politeness_key FROM asked ORDER BY 1) wanted  -- so that no two who hold several wait crosswise
+    FROM (SELECT DISTINCT politeness_key FROM asked ORDER BY 1) wanted  -- so that no two transactions wait for each other
     CROSS JOIN LATERAL (
         SELECT k.host FROM host_state k
         WHERE k.host = wanted.politeness_key AND k.not_before <= $3 AND (k.closed_until IS NULL OR k.closed_until <= $3)
         LIMIT 1
         FOR UPDATE
     ) locked
-), held AS (
+), leased AS (
     UPDATE host_state k
     SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
         lease_holder = $4, lease_token = asked.token, lease_until = $5, reserved_until = NULL,
@@ -56,12 +56,12 @@ WITH asked AS MATERIALIZED (
     RETURNING asked.token, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at
 )
 SELECT asked.host, asked.token, asked.politeness_key, asked.robots_txt, asked.robots_fetched_at,
-       held.token IS NOT NULL AS is_leased, held.crawl_delay_ms, coalesce(held.backoff_ms, 0) AS backoff_ms, held.last_throttled_at
-FROM asked LEFT JOIN held ON held.token = asked.token
+       leased.token IS NOT NULL AS is_leased, leased.crawl_delay_ms, coalesce(leased.backoff_ms, 0) AS backoff_ms, leased.last_throttled_at
+FROM asked LEFT JOIN leased ON leased.token = asked.token
 
 -- name: reserve_host
--- Ask claims to let a waiting poll go first, until a little past the host's next turn. $1 key, $2 now, $3 how much past.
--- Answers when the host may be asked, and why not yet.
+-- Make claims leave a host to a waiting poll until shortly after the host's next turn. $1 key, $2 now, $3 how long after.
+-- Returns when the host may be asked, and why not now.
 UPDATE host_state
 SET reserved_until = CASE WHEN lease_token IS NULL THEN greatest(not_before, $2) ELSE $2 END + $3::interval
 WHERE host = $1
@@ -69,7 +69,7 @@ RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT N
           CASE WHEN closed_until > $2 THEN 'host_closed' ELSE blocked_reason END AS blocked_reason
 
 -- name: release_hosts
--- Give hosts back, each fenced by its token. Arrays: $1 keys, $2 tokens, $3 not before, $4 back-off ms, $5 last complaints,
+-- Release hosts, each fenced by its token. Arrays: $1 keys, $2 tokens, $3 not before, $4 back-off ms, $5 last throttled,
 -- $6 blocked reasons.
 UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
@@ -84,10 +84,9 @@ WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 RETURNING k.host
 
 -- name: release_polled_hosts
--- The same for hosts that were held without a URL of theirs (polls), in one look. Whether something is queued is known
--- without a look at the queue: a submit has set `ready_at` then. When that is, is found by the next claim. $7 whether this
--- need not wait for the disk: should the server die before it is there, the hosts come back when their leases end, as if
--- their holder had died.
+-- The same for the hosts of polls, with one lookup. A submit has set `ready_at` if a URL is queued, so the queue is not read;
+-- the next claim finds the exact time. $7 whether the release need not wait for the disk. If the server dies before the write,
+-- the hosts return when their leases end, as if their holder had died.
 UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, last_throttled_at = g.last_throttled_at, blocked_reason = g.blocked_reason,
@@ -98,11 +97,11 @@ FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestampt
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 
 -- name: lock_hosts
--- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
+-- It runs before release_hosts and rest_hosts, so that these see every earlier submit in the queue. $1 hosts
 SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDATE
 
 -- name: rest_hosts
--- Set when a host that is not held has work next; NULL where it has none. $1 hosts
+-- Set when a host without a lease has work next; NULL if it has none. $1 hosts
 UPDATE host_state k
 SET ready_at = (
     SELECT greatest(q.due_at, k.not_before, k.closed_until) FROM frontier_queue q
@@ -111,8 +110,8 @@ SET ready_at = (
 WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
 -- name: find_forgotten_hosts
--- Hosts that have work but would never be looked at. There should be none; the sweeper makes sure, a slice at a time.
--- $1 after this host, $2 how many to look at. Answers the last one looked at (NULL at the end) and the forgotten ones.
+-- Hosts with work that no claim would find. There should be none; the sweeper checks one batch after the other.
+-- $1 after this host, $2 limit. Returns the last host checked (NULL at the end) and the forgotten ones.
 WITH slice AS MATERIALIZED (
     SELECT host, ready_at IS NULL AND lease_token IS NULL AS is_idle FROM host_state WHERE host > $1 ORDER BY host LIMIT $2
 )
@@ -121,14 +120,14 @@ SELECT (SELECT max(host) FROM slice) AS last,
            SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL AND q.attempts >= 0)) AS forgotten
 
 -- name: lock_expired_hosts
--- Hosts whose holder is late. $1 now, $2 how many
+-- Hosts whose lease has ended. $1 now, $2 limit
 SELECT host, lease_token, not_before, backoff_ms, last_throttled_at, blocked_reason FROM host_state
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
 
 -- name: save_robots
--- A group is as slow as the slowest of its hosts. $1 host, $2 text or NULL, $3 crawl delay in ms or NULL, $4 now
+-- A group has the delay of its slowest host. $1 host, $2 text or NULL, $3 Crawl-delay in ms or NULL, $4 now
 WITH saved AS (
     UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4 WHERE host = $1
     RETURNING host, politeness_key
@@ -140,7 +139,7 @@ FROM saved WHERE k.host = saved.politeness_key
 RETURNING k.crawl_delay_ms
 
 -- name: next_ready
--- When the next host may be asked for a queued URL, those aside that a poll has reserved. $1 now
+-- When the next host may be asked for a queued URL, without hosts that a poll has reserved. $1 now
 SELECT ready_at FROM host_state
 WHERE ready_at IS NOT NULL AND (reserved_until IS NULL OR reserved_until <= $1)
 ORDER BY ready_at LIMIT 1
@@ -187,8 +186,8 @@ SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_befor
 FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.host) WHERE h.host = $1
 
 -- name: close_host
--- Nothing is asked of it until then. One that is held is not looked at sooner, even if its holder never gives it back.
--- A poll that was put off to the end of an earlier closing is put off to the end of this one. $1 key, $2 until
+-- Allow no request to a host until a time. A leased host stays closed too, even if its holder never releases it. A poll that
+-- was deferred to the end of an earlier closing is deferred to the end of this one. $1 key, $2 until
 WITH put_off AS (
     UPDATE poll_state f SET next_poll_at = $2 FROM host_state k WHERE k.host = $1 AND f.next_poll_at = k.closed_until
 )
@@ -196,7 +195,7 @@ UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NU
 WHERE host = $1
 
 -- name: open_host
--- Take back what closed or slowed it, its pause after the last request aside; polls that were put off for it are due.
+-- Release a closed, blocked or slowed host. Its delay after the last request stays. Polls that were deferred for it are due.
 -- $1 key, $2 now, $3 default delay in ms
 WITH put_off AS (
     UPDATE poll_state f SET next_poll_at = $2
@@ -211,16 +210,16 @@ SET closed_until = NULL,
 WHERE host = $1
 
 -- name: set_slash
--- $1 host, $2 whether its trailing slashes are kept
+-- $1 host, $2 whether it keeps trailing slashes
 UPDATE host_state SET keeps_slash = $2 WHERE host = $1
 
 -- name: slash_hosts
--- Hosts whose trailing slashes are kept.
+-- Hosts that keep trailing slashes.
 SELECT host FROM host_state WHERE keeps_slash
 
 -- name: join_hosts
--- Hosts wait for the turn of a key from now on, which has their pauses (see adopt_pauses). One is left out while it, the
--- key it leaves or the one it joins is in use. $1 hosts, $2 key
+-- Give hosts the turn of a key, which has their delays already (see adopt_pauses). A host stays out while it, the key it
+-- leaves or the key it joins is in use. $1 hosts, $2 key
 UPDATE host_state h
 SET politeness_key = $2, ready_at = NULL, closed_until = NULL, blocked_reason = NULL, backoff_ms = 0, last_throttled_at = NULL
 WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
@@ -228,7 +227,7 @@ WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
 RETURNING host
 
 -- name: leave_keys
--- Hosts wait for their own turn again, as late and as slow as the key they leave. $1 hosts
+-- Give hosts a turn of their own, with the delays of the key they leave. $1 hosts
 UPDATE host_state h
 SET politeness_key = NULL, not_before = greatest(h.not_before, k.not_before), closed_until = k.closed_until,
     backoff_ms = k.backoff_ms, last_throttled_at = k.last_throttled_at
@@ -236,11 +235,11 @@ FROM host_state k WHERE h.host = ANY ($1::text[]) AND k.host = h.politeness_key 
 RETURNING h.host
 
 -- name: keys_of
--- The keys whose turn hosts wait for, if not their own. $1 hosts
+-- The politeness keys of hosts, without their own. $1 hosts
 SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND politeness_key IS NOT NULL
 
 -- name: adopt_pauses
--- A key becomes as late and as slow as hosts are that are about to join it, whosever turn they wait for now. $1 hosts, $2 key
+-- Give a key the longest delays of the hosts that are about to join it. $1 hosts, $2 key
 UPDATE host_state k
 SET not_before = greatest(k.not_before, m.not_before), closed_until = greatest(k.closed_until, m.closed_until),
     backoff_ms = greatest(k.backoff_ms, m.backoff_ms), last_throttled_at = greatest(k.last_throttled_at, m.last_throttled_at),
@@ -253,13 +252,13 @@ FROM (
 WHERE k.host = $2
 
 -- name: slowest_members
--- Keys are as slow as the slowest of the hosts they still have. $1 keys
+-- Give keys the delay of the slowest host that they still have. $1 keys
 UPDATE host_state k
 SET crawl_delay_ms = (SELECT max(m.crawl_delay_ms) FROM host_state m WHERE m.politeness_key = k.host)
 WHERE k.host = ANY ($1::text[])
 
 -- name: move_queue
--- The queued URLs of hosts follow them to the key they wait for. $1 hosts
+-- Move the queued URLs of hosts to their politeness keys. $1 hosts
 UPDATE frontier_queue q SET politeness_key = coalesce(h.politeness_key, h.host)
 FROM url_frontier u JOIN host_state h ON h.host = u.host
 WHERE u.host = ANY ($1::text[]) AND u.status = 'pending' AND q.url_id = u.id
