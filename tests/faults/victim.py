@@ -28,7 +28,7 @@ POINTS = {
     "robots.txt is read": "headwater.politeness.gate:Gate._read_robots",
     "URLs of a poll are submitted": "headwater.discovery.save:submit",
     "items of a poll are saved": "headwater.db.items:save_items",
-    "days of a poll are rebuilt": "headwater.documents.daily_index:rebuild",
+    "days of a poll are rebuilt": "headwater.db.items:rebuild_days",
     "a poll is settled": "headwater.db.sources:finish_polls",
     "a URL is claimed": "headwater.fetching.pool:claim",
     "a page has come": "headwater.http.client:HttpClient.request",

@@ -262,7 +262,7 @@ async def test_rolled_back_hand_offs_are_reported_and_work_again_when_applied(ap
     assert (await api.get("/jobs"))[1]["total"] == 2
     assert (await api.get("/why", params={"url": "http://news.test/a"}))[1]["handoffs"] == []
     by_cli = await program("source", "sync", "news")
-    assert "Nothing was handed off. Hand-offs are not there: migration 003_handoffs" in by_cli.stdout
+    assert "migration 003_handoffs" in by_cli.stdout
     refused = await program("handoff", "list")
     assert (refused.returncode, "003_handoffs" in refused.stderr) == (2, True)
     assert "003_handoffs" in json.dumps(json.loads((await program("doctor", "--json")).stdout))
@@ -292,8 +292,8 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
     )
     assert (await program("handoff", "list", "--offset", "5")).stdout == "There are only 2.\n"
     shown = await program("handoff", "show", str(failed["handoff_id"]))
-    assert "ingestion_job_already_active: A job for the item" in shown.stdout
-    assert "not_found: The server says there is no such page" in shown.stdout
+    assert "ingestion_job_already_active: " in shown.stdout
+    assert "not_found: " in shown.stdout
     as_json = json.loads((await program("handoff", "show", str(failed["handoff_id"]), "--json")).stdout)
     assert [job["reason"] for job in as_json["jobs"]] == ["not_found"]
     assert "document 1" in (await program("handoff", "jobs", "--status", "ready")).stdout
