@@ -44,10 +44,7 @@ class PdfDocument:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """The text and the fields that a normalizer finds in a body.
-
-    `provenance` names the origin of each field. `confidence` is how reliable each field is, from 0 to 1.
-    """
+    """The text and the fields that a normalizer finds in a body."""
 
     text: str
     title: str | None = None
@@ -55,11 +52,15 @@ class Article:
     published_at: datetime | None = None
     updated_at: datetime | None = None
     language: str | None = None
+    """The language tag that the page declares."""
     image: str | None = None
+    """The address of the lead image."""
     abstract: str | None = None
     canonical_url: str | None = None
     markdown: str = ""
     body_status: BodyStatus = BodyStatus.OK
     artifacts: tuple[Artifact, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    """The origin of each field, by its name."""
     confidence: Mapping[str, float] = field(default_factory=dict)
+    """How reliable each field is, from 0 to 1, by its name."""

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from headwater.core.text import extract_blocks, join_blocks, one_line
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import clean, extract_blocks, join_blocks, one_line
 from headwater.extraction import markdown_escape
+from headwater.extraction.article import Article
 
 _MAX_HEADING_LEVEL = 6
+_TRUST = {"json": 1.0, "xml": 1.0, "url": 0.8}
 
 
 @dataclass(slots=True)
@@ -37,13 +42,37 @@ class DocumentText:
         markdown_parts.insert(1, f"|{' --- |' * width}")
         self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(markdown_parts))
 
-    def text(self) -> str:
-        """Return the text without markup."""
-        return "\n\n".join(self.texts)
-
-    def markdown(self) -> str:
-        """Return the Markdown."""
-        return "\n\n".join(self.markdown_parts)
+    def make_article(
+        self,
+        url: str,
+        origin: str,
+        *,
+        title: str = "",
+        authors: Iterable[str] = (),
+        published_at: datetime | None = None,
+        date_origin: str = "",
+        abstract: str = "",
+    ) -> Article:
+        """Return the article. All fields come from `origin`, except the date. Raises Unreadable if it has no text."""
+        text = clean("\n\n".join(self.texts))
+        if not text:
+            raise Unreadable("The document contains no text.", reason=Reason.EMPTY_TEXT, url=url)
+        byline = "; ".join(filter(None, authors))
+        fields = {"text": text, "title": title, "byline": byline, "abstract": abstract}
+        provenance = {name: origin for name, value in fields.items() if value}
+        if published_at:
+            provenance["published_at"] = date_origin or origin
+        return Article(
+            text=text,
+            markdown=clean("\n\n".join(self.markdown_parts)),
+            title=title or None,
+            byline=byline or None,
+            published_at=published_at,
+            language="en",
+            abstract=abstract or None,
+            provenance=provenance,
+            confidence={name: _TRUST[place] for name, place in provenance.items()},
+        )
 
     def _add(self, text: str, markdown_parts: str) -> None:
         if text.strip():

@@ -7,7 +7,7 @@ import msgspec
 from headwater.core.dates import parse_date
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.text import clean, one_line
+from headwater.core.text import one_line
 from headwater.extraction.article import Article
 from headwater.extraction.document_text import DocumentText, split_paragraphs
 
@@ -40,34 +40,22 @@ def normalize_json(body: bytes, url: str, content_type: str | None, selectors: M
     title = one_line(report.title)
     summary = split_paragraphs(report.summary or "")
     if not summary:
-        raise Unreadable("The record holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+        raise Unreadable("The record contains no text.", reason=Reason.EMPTY_TEXT, url=url)
     published_at = parse_date((report.publish_date or "")[: len("2026-01-15")])
     authors = [one_line(author.author) for author in report.authors or () if author.author]
+    abstract = summary.partition("\n\n")[0]
     blocks = _blocks(title, report, summary)
-    provenance = {"text": "json", "title": "json", "abstract": "json"}
-    provenance |= {"published_at": "json"} if published_at else {}
-    provenance |= {"byline": "json"} if authors else {}
-    return Article(
-        text=clean(blocks.text()),
-        markdown=clean(blocks.markdown()),
-        title=title,
-        byline="; ".join(authors) or None,
-        published_at=published_at,
-        language="en",
-        abstract=summary.partition("\n\n")[0],
-        provenance=provenance,
-        confidence=dict.fromkeys(provenance, 1.0),
-    )
+    return blocks.make_article(url, "json", title=title, authors=authors, published_at=published_at, abstract=abstract)
 
 
 def _parse(body: bytes, url: str) -> _Report:
     try:
         return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=_Record).report
     except msgspec.ValidationError as error:
-        message = f"It is the record of a report of a schema that is not known ({error})."
+        message = f"The record of a report has an unknown schema ({error})."
         raise Unreadable(message, reason=Reason.UNKNOWN_SCHEMA, url=url) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unreadable(f"The record is no JSON: {error}.", url=url) from None
+        raise Unreadable(f"The record is not JSON: {error}.", url=url) from None
 
 
 def _blocks(title: str, report: _Report, summary: str) -> DocumentText:

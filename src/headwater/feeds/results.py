@@ -21,19 +21,19 @@ class FeedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed of any format: RSS, RDF, Atom or JSON Feed.
-
-    `ttl_seconds` is how long the publisher asks pollers to wait. `hub` is its WebSub hub.
-    """
+    """A feed of any format: RSS, RDF, Atom or JSON Feed."""
 
     title: str
     entries: tuple[FeedEntry, ...]
     link: str | None = None
+    """The page that the feed belongs to."""
     language: str | None = None
     published_at: datetime | None = None
     updated_at: datetime | None = None
     ttl_seconds: int | None = None
+    """How long the publisher asks pollers to wait."""
     hub: str | None = None
+    """The WebSub hub."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,20 +49,8 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
     introduced = parse_date(find_text(bill, "introducedDate"))
     summary = _last_summary(bill)
     blocks = _blocks(bill, name, title, summary)
-    provenance = {"text": "xml", "title": "xml"}
-    provenance |= {"published_at": "xml"} if introduced else {}
-    provenance |= {"byline": "xml"} if any(sponsors) else {}
-    provenance |= {"abstract": "xml"} if summary else {}
-    return Article(
-        text=blocks.text(),
-        markdown=blocks.markdown(),
-        title=title,
-        byline="; ".join(filter(None, sponsors)) or None,
-        published_at=introduced,
-        language="en",
-        abstract=summary.partition("\n\n")[0] or None,
-        provenance=provenance,
-    )
+    abstract = summary.partition("\n\n")[0]
+    return blocks.make_article(url, "xml", title=title, authors=sponsors, published_at=introduced, abstract=abstract)
 
 
 def _version(root: etree._Element) -> str:
@@ -72,9 +60,7 @@ def _version(root: etree._Element) -> str:
 
 
 def _unknown(what: str, url: str) -> Unreadable:
-    return Unreadable(
-        f"It is BILLSTATUS of a schema that is not known ({what[:80]}).", reason=Reason.UNKNOWN_SCHEMA, url=url
-    )
+    return Unreadable(f"The BILLSTATUS has an unknown schema ({what[:80]}).", reason=Reason.UNKNOWN_SCHEMA, url=url)
 
 
 def _name(bill: etree._Element) -> str | None:

@@ -25,7 +25,6 @@ _DATES = ("meta/approvedDate", "meta/date", "metadata/dublinCore/date")
 
 def read_law(root: etree._Element, url: str) -> Article:
     """Return a law. Its date is the day of approval."""
-    del url
     title = find_text(root, *_TITLES)
     published_at = _approved(root)
     blocks = DocumentText()
@@ -33,27 +32,15 @@ def read_law(root: etree._Element, url: str) -> Article:
         blocks.heading(title, 1)
     for part in children(root):
         _walk(part, blocks)
-    provenance = {"text": "xml"} | ({"title": "xml"} if title else {})
-    provenance |= {"published_at": "xml"} if published_at else {}
-    return Article(
-        text=blocks.text(),
-        markdown=blocks.markdown(),
-        title=title or None,
-        published_at=published_at,
-        language="en",
-        provenance=provenance,
-    )
+    return blocks.make_article(url, "xml", title=title, published_at=published_at)
 
 
 def _approved(root: etree._Element) -> datetime | None:
     for path in _DATES:
         if found := parse_date(find_text(root, path)):
             return found
-    return next((found for action in find_all(root, "main/action/date") if (found := _date_of(action))), None)
-
-
-def _date_of(element: etree._Element) -> datetime | None:
-    return parse_date(element.get("date", ""))
+    days = (parse_date(action.get("date", "")) for action in find_all(root, "main/action/date"))
+    return next(filter(None, days), None)
 
 
 def _walk(part: etree._Element, blocks: DocumentText, lead: str = "") -> None:

@@ -16,7 +16,7 @@ from headwater.extraction.xml.tree import children, find_all, find_text, name_of
 # Page numbers, galleys, images by number, and instructions for the printer.
 _SKIPPED = frozenset({"PRTPAGE", "GPH", "GID", "MATH", "MID", "BILCOD", "TITLE3", "PRES", "PSIG", "STARS", "LNHD1"})
 _HEADING_LEVELS = {"HED": 2, "HD1": 3, "HD2": 4, "HD3": 5}
-_MOST_AGENCIES = 10
+_MAX_AGENCIES = 10
 _SECTION_LEVEL = 4
 _SECTION_NAMES = frozenset({"SECTNO", "SUBJECT"})
 _LABELS = ("AGENCY:", "ACTION:", "SUMMARY:", "DATES:", "ADDRESSES:")
@@ -26,27 +26,21 @@ _DAY = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/")
 def read_register(root: etree._Element, url: str) -> Article:
     """Return a rule, a notice or a presidential document. Only its address contains its day."""
     title = _title(root)
-    agencies = dict.fromkeys(text_of(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MOST_AGENCIES))
+    agencies = dict.fromkeys(text_of(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MAX_AGENCIES))
     abstract = _summary(root)
     published_at = _published_at(url)
     blocks = DocumentText()
     if title:
         blocks.heading(title, 1)
     _walk(root, blocks, title)
-    provenance = {"text": "xml"}
-    provenance |= {"title": "xml"} if title else {}
-    provenance |= {"published_at": "url"} if published_at else {}
-    provenance |= {"byline": "xml"} if any(agencies) else {}
-    provenance |= {"abstract": "xml"} if abstract else {}
-    return Article(
-        text=blocks.text(),
-        markdown=blocks.markdown(),
-        title=title or None,
-        byline="; ".join(filter(None, agencies)) or None,
+    return blocks.make_article(
+        url,
+        "xml",
+        title=title,
+        authors=agencies,
         published_at=published_at,
-        language="en",
-        abstract=abstract or None,
-        provenance=provenance,
+        date_origin="url",
+        abstract=abstract,
     )
 
 

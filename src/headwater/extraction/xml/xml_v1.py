@@ -4,22 +4,18 @@ Each vocabulary has its own reader: BILLSTATUS, the Federal Register, and laws.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from lxml import etree
 
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.text import clean
 from headwater.extraction.article import Article
 from headwater.extraction.sniffing import REGISTER_ROOTS
 from headwater.extraction.xml.bill import read_bill_status
 from headwater.extraction.xml.law import read_law
 from headwater.extraction.xml.register import read_register
 from headwater.extraction.xml.tree import name_of
-
-_TRUST = {"xml": 1.0, "url": 0.8}
 
 _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
     "billStatus": read_bill_status,
@@ -37,12 +33,7 @@ def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Ma
     read = _READERS.get(name_of(root))
     if read is None:
         raise Unreadable(Reason.UNKNOWN_SCHEMA.sentence, reason=Reason.UNKNOWN_SCHEMA, url=url)
-    article = read(root, url)
-    text = clean(article.text)
-    if not text:
-        raise Unreadable("The document holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
-    confidence = {name: _TRUST[place] for name, place in article.provenance.items()}
-    return replace(article, text=text, markdown=clean(article.markdown), confidence=confidence)
+    return read(root, url)
 
 
 def _parse(body: bytes, url: str) -> etree._Element:
@@ -51,7 +42,7 @@ def _parse(body: bytes, url: str) -> etree._Element:
     try:
         root = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
-        raise Unreadable(f"The document is no well-formed XML: {error.msg}.", url=url) from None
+        raise Unreadable(f"The document is not well-formed XML: {error.msg}.", url=url) from None
     dtd: Any = root.getroottree().docinfo.internalDTD
     if dtd is not None and dtd.entities():
         raise Unreadable("The document declares entities of its own, which are never resolved.", url=url)
