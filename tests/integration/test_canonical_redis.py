@@ -12,7 +12,7 @@ from headwater.app.maintenance import MaintenanceRole
 from headwater.app.polling import PollerRole
 from headwater.app.roles import make_fetch_pool, run_roles
 from headwater.canonical.operations import CanonicalTotals, FailedLink, uid_of
-from headwater.canonical.run import CanonicalRole
+from headwater.canonical.role import CanonicalRole
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, counts, pages

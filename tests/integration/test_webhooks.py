@@ -18,6 +18,7 @@ from headwater.changes.outbox import DelivererRole
 from headwater.core.errors import LeaseLost
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db import changes
 from headwater.db.context import open_database_context
 from headwater.db.pool import Database
 from tests.harness import AppHarness, open_harness
@@ -435,9 +436,13 @@ async def test_old_deliveries_are_deleted_and_waiting_ones_stay(receiver: Receiv
     await quick.rows("UPDATE deliveries SET ended_at = ended_at - interval '2 days'")
     await quick.rows("UPDATE delivery_log SET ended_at = ended_at - interval '2 days'")
     now = quick.runtime.context.clock.now()
-    await outbox.prune_deliveries(database_of(quick), now, timedelta(days=3))
+
+    async def prune(keep: timedelta) -> None:
+        await database_of(quick).transact(lambda connection: changes.prune_deliveries(connection, now - keep))
+
+    await prune(timedelta(days=3))
     assert len(await statuses(quick, "hook")) == 3
-    await outbox.prune_deliveries(database_of(quick), now, timedelta(days=1))
+    await prune(timedelta(days=1))
     assert await statuses(quick, "hook") == [("a", "parked"), ("a", "delivered")]
     assert await quick.rows("SELECT FROM delivery_log") == []
     assert (await quick.operations.webhooks.retry_parked("hook", None)).superseded == 1

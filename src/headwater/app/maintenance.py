@@ -7,7 +7,6 @@ from functools import partial
 
 import structlog
 
-from headwater.changes.outbox import prune_deliveries
 from headwater.core.errors import HandoffsMissing
 from headwater.core.settings import Settings
 from headwater.core.waiting import wait_for
@@ -132,8 +131,8 @@ class MaintenanceRole:
     async def _prune(self) -> None:
         keep = timedelta(days=self._context.settings.fetch_log_days)
         await rescue.prune_log(self._context.database, self._context.clock.now(), keep)
-        keep = timedelta(days=self._context.settings.delivery_log_days)
-        await prune_deliveries(self._context.database, self._context.clock.now(), keep)
+        before = self._context.clock.now() - timedelta(days=self._context.settings.delivery_log_days)
+        await self._context.database.transact(lambda connection: changes.prune_deliveries(connection, before))
 
 
 class ClockRole:

@@ -19,7 +19,7 @@ from headwater.app.operations import Operations
 from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
-from headwater.canonical.run import CanonicalRole
+from headwater.canonical.role import CanonicalRole
 from headwater.changes.outbox import DelivererRole
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason

@@ -7,7 +7,7 @@ the next run writes what Redis lacks.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
@@ -25,7 +25,6 @@ from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import one_line
 from headwater.core.url_input import redact
 from headwater.core.urls import identify, url_hash
-from headwater.core.waiting import finish_or_cancel, wait_for, wait_for_any
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import AttemptResult, FailureCode, LinkProgress
 from headwater.db.pool import Connection, Database, is_down
@@ -41,8 +40,6 @@ _PATIENCE = timedelta(seconds=15)  # a link that is due later is deferred; the u
 _SHORT, _LONG = 0.05, 1.0  # seconds between two checks
 _LEASE_TRIES = 100
 _MAX_LEASE = timedelta(seconds=30)  # a killed run blocks others no longer than this
-_ROLE_LIMIT = timedelta(minutes=5)  # so that a slow host does not delay the next run
-_CHECK_SECONDS = 0.2
 
 
 class CanonicalRunner:
@@ -207,12 +204,8 @@ class _Run:
                 return
             await self._withdraw_foreign([uid for uid, _, is_expired in rows if not is_expired])
             new_uids = await self._submit(after)
-            async with self._database.connection() as connection:
-                page = await canonical.list_progress(connection, after, BATCH, self._clock.now())
-            await self._end([link for link in page if link.status != UrlStatus.PENDING], new_uids)
-            for link in page:
-                if link.status == UrlStatus.PENDING:
-                    _log_link("canonical.fetching", link)
+            for link in await self._end_finished(await self._list_progress(after), new_uids):
+                _log_link("canonical.fetching", link)
             after = rows[-1][0]
 
     async def _withdraw_foreign(self, uids: list[str]) -> None:
@@ -279,43 +272,47 @@ class _Run:
 
     async def _wait(self, run_fetchers: RunFetchers, until: datetime | None) -> None:
         """Wait until each link has a result or is due much later."""
-        if not await self._end_finished():
+        if not await self._has_link_due_soon():
             return
         pause = _SHORT
         async with run_fetchers():
             while until is None or self._clock.now() < until:
                 await asyncio.sleep(pause)
                 done = self._totals.done
-                if not await self._end_finished():
+                if not await self._has_link_due_soon():
                     return
                 pause = _SHORT if self._totals.done > done else min(_LONG, pause * 1.5)
 
-    async def _end_finished(self) -> bool:
-        """End the links with a result; return whether another link is due soon."""
+    async def _has_link_due_soon(self) -> bool:
         is_due_soon = False
-        async for page in self._list_progress():
-            await self._end([link for link in page if link.status != UrlStatus.PENDING])
+        async for waiting in self._list_waiting():
             soon = self._clock.now() + _PATIENCE
-            is_due_soon |= any(
-                link.status == UrlStatus.PENDING and (link.due_at is None or link.due_at <= soon) for link in page
-            )
+            is_due_soon |= any(link.due_at is None or link.due_at <= soon for link in waiting)
         return is_due_soon
 
-    async def _list_progress(self) -> AsyncIterator[list[LinkProgress]]:
+    async def _list_waiting(self) -> AsyncIterator[list[LinkProgress]]:
+        """End the links with a result; yield the others by pages."""
         after = ""
-        while True:
-            await self._renew_if_due()
-            async with self._database.connection() as connection:
-                page = await canonical.list_progress(connection, after, BATCH, self._clock.now())
-            if not page:
-                return
-            yield page
+        while page := await self._list_progress(after):
+            yield await self._end_finished(page)
             after = page[-1].uid
 
-    async def _end(self, ended: Collection[LinkProgress], new_uids: Collection[str] | None = None) -> None:
-        """Save the results of links. With `new_uids`, a document of any other link is from before: it is skipped."""
+    async def _list_progress(self, after: str) -> list[LinkProgress]:
+        await self._renew_if_due()
+        async with self._database.connection() as connection:
+            return await canonical.list_progress(connection, after, BATCH, self._clock.now())
+
+    async def _end_finished(
+        self, links: Collection[LinkProgress], new_uids: Collection[str] | None = None
+    ) -> list[LinkProgress]:
+        """Save the results of finished links; return the waiting links.
+
+        With `new_uids`, a document of any other link is from before: the link is skipped.
+        """
+        ended = [link for link in links if link.status != UrlStatus.PENDING]
+        waiting = [link for link in links if link.status == UrlStatus.PENDING]
         if not ended:
-            return
+            return waiting
         results = {link.uid: _result(link) for link in ended}
 
         async def work(connection: Connection) -> set[str]:
@@ -327,6 +324,7 @@ class _Run:
             if link.uid in saved:
                 self._count(link, results[link.uid], is_old=new_uids is not None and link.uid not in new_uids)
         await self._use_redis(lambda redis: redis.write(self._renew_if_due))
+        return waiting
 
     def _count(self, link: LinkProgress, result: AttemptResult, *, is_old: bool) -> None:
         if result.code:
@@ -342,9 +340,7 @@ class _Run:
 
     async def _defer_rest(self) -> None:
         """Defer the links without a result. A later run requests them again."""
-        async for page in self._list_progress():
-            await self._end([link for link in page if link.status != UrlStatus.PENDING])
-            waiting = [link for link in page if link.status == UrlStatus.PENDING]
+        async for waiting in self._list_waiting():
 
             async def work(connection: Connection, waiting: list[LinkProgress] = waiting) -> None:
                 await self._renew(connection)
@@ -366,59 +362,3 @@ def _result(link: LinkProgress) -> AttemptResult:
         return AttemptResult(link.uid, link.url_id, None if link.has_document else FailureCode.EMPTY, reason)
     code = FailureCode.HTTP if reason.kind is ReasonClass.DONE else code_of(reason, link.detail)
     return AttemptResult(link.uid, link.url_id, code, reason)
-
-
-class CanonicalRole:
-    """Runs once after each cycle of polls that found something new. The fetchers of this process fetch the pages."""
-
-    def __init__(
-        self,
-        runner: CanonicalRunner,
-        found_new: asyncio.Event,
-        polls_under_way: Callable[[], int],
-        *,
-        cycle_seconds: float,
-    ) -> None:
-        self._runner = runner
-        self._found_new = found_new
-        self._polls_under_way = polls_under_way
-        self._cycle_seconds = cycle_seconds
-
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Run after each cycle until `stop`. The next run continues an interrupted one."""
-        del grace_seconds
-        self._found_new.set()  # an earlier process may have left work
-        while not stop.is_set():
-            await wait_for_any((stop, self._found_new), 3600.0)
-            if stop.is_set() or not self._found_new.is_set():
-                continue
-            await self._wait_for_polls(stop)
-            self._found_new.clear()
-            running = asyncio.create_task(self._run())
-            stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-            await finish_or_cancel((running, stopping), 0)
-            if not running.cancelled() and not running.result():
-                self._found_new.set()  # the run of another process may have begun before this event
-                await wait_for(stop, self._cycle_seconds)
-
-    async def _wait_for_polls(self, stop: asyncio.Event) -> None:
-        """Wait until no poll is under way, but at most one cycle."""
-        waited = 0.0
-        while not stop.is_set() and self._polls_under_way() and waited < self._cycle_seconds:
-            await wait_for(stop, _CHECK_SECONDS)
-            waited += _CHECK_SECONDS
-
-    async def _run(self) -> bool:
-        """Run once; return False if a later run must continue."""
-        try:
-            return await self._runner.run(CanonicalTotals(), nullcontext, _ROLE_LIMIT) is None
-        except LeaseLost as error:
-            log.warning("canonical.lease_lost", error=str(error))
-            return False
-        except Exception as error:
-            if is_down(error):
-                log.warning("canonical.interrupted", error=str(error))
-                return False
-            log.exception("canonical.run_failed")  # the next run continues
-            return True

@@ -162,11 +162,6 @@ def _lease_lost(delivery: ClaimedDelivery) -> LeaseLost:
     return LeaseLost(f"Another process holds the delivery {delivery.id} to {delivery.receiver.name} now.")
 
 
-async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> int:
-    """Delete one batch of the deliveries that ended longer ago than `keep`; parked and pending ones stay."""
-    return await database.transact(lambda connection: changes.prune_deliveries(connection, now - keep))
-
-
 class DelivererRole:
     """Claims due deliveries and sends them concurrently."""
 

@@ -1,7 +1,7 @@
 """Typed functions over queries/canonical.sql."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_columns, to_record
 
 LINK_LIFE = timedelta(hours=48)
 ARTICLE_LIFE = timedelta(days=7)
@@ -77,9 +77,6 @@ class Article:
     text: str
     published_at: datetime | None
     published_by_source: bool
-
-
-_ARTICLE_FIELDS = [field.name for field in fields(Article)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +164,9 @@ async def list_progress(connection: Connection, after: str, limit: int, now: dat
 
 async def save_results(connection: Connection, results: Collection[AttemptResult], now: datetime) -> set[str]:
     """End requested links; return the uids of those that were still requested."""
-    rows = await connection.fetch(
-        query("save_results"),
-        [result.uid for result in results],
-        [result.url_id for result in results],
-        [result.code for result in results],
-        [result.reason for result in results],
-        now,
-    )
+    if not results:
+        return set()
+    rows = await connection.fetch(query("save_results"), *to_columns(results), now)
     return {row["uid"] for row in rows}
 
 
@@ -241,17 +233,7 @@ async def list_unprojected_attempts(
 ) -> list[Attempt]:
     """List attempts that Redis does not have, by pages, with the articles that have not expired."""
     rows = await connection.fetch(query("unprojected_attempts"), now - ATTEMPT_LIFE, *after, now - ARTICLE_LIFE, limit)
-    return [
-        Attempt(
-            row["uid"],
-            row["url"],
-            row["categories"],
-            row["attempted_at"],
-            row["code"],
-            Article(**{name: row[name] for name in _ARTICLE_FIELDS}) if row["text"] is not None else None,
-        )
-        for row in rows
-    ]
+    return [to_record(Attempt, row, article=dict(row) if row["text"] is not None else None) for row in rows]
 
 
 async def mark_attempts_projected(connection: Connection, attempts: Mapping[str, datetime]) -> None:

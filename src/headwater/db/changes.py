@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from headwater.core.lease import Lease, read_lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_record
 
 NUMBERED_AT_ONCE = 5000
 _RESCUED_AT_ONCE = 500
@@ -237,21 +237,11 @@ async def read_changes(connection: Connection, positions: Collection[int]) -> di
 def _change(row: Any) -> Change:
     document = job = None
     if row["revision"] is not None:
-        fields = (row["document_id"], row["revision"], row["title"], row["content_hash"].hex())
-        document = ChangedDocument(*fields, row["language"], row["published_at"])
+        document = {**row, "id": row["document_id"], "content_hash": row["content_hash"].hex()}
     else:
-        reason = Reason.of(row["reason"])
-        job = FailedJob(row["job_id"], row["reference_id"], reason, reason.sentence)
-    return Change(
-        event=Event.DOCUMENT_READY if document else Event.JOB_FAILED,
-        what=row["what"],
-        cursor=format_cursor(row["position"]),
-        at=row["changed_at"],
-        url=row["url"],
-        source=row["source"],
-        document=document,
-        job=job,
-    )
+        job = {**row, "id": row["job_id"], "message": Reason.of(row["reason"]).sentence}
+    event = Event.DOCUMENT_READY if document else Event.JOB_FAILED
+    return to_record(Change, row, event=event, cursor=format_cursor(row["position"]), document=document, job=job)
 
 
 async def add_webhook(
@@ -275,7 +265,7 @@ async def enable_webhook(connection: Connection, name: str, *, enabled: bool) ->
 async def get_receiver(connection: Connection, name: str) -> Receiver | None:
     """Return the receiver of a webhook, with its secret."""
     row = await connection.fetchrow(query("get_receiver"), name)
-    return Receiver(**row) if row else None
+    return to_record(Receiver, row) if row else None
 
 
 async def has_enabled_webhook(connection: Connection) -> bool:
@@ -286,12 +276,7 @@ async def has_enabled_webhook(connection: Connection) -> bool:
 async def list_webhooks(connection: Connection, *, count_to: int, name: str | None = None) -> list[Webhook]:
     """List webhooks by name."""
     rows = await connection.fetch(query("list_webhooks"), name, count_to, _SCANNED_FOR_A_COUNT)
-    return [
-        Webhook(
-            **dict(row) | {"events": list(map(Event, row["events"])), "failing_reason": _reason(row, "failing_reason")}
-        )
-        for row in rows
-    ]
+    return [to_record(Webhook, row) for row in rows]
 
 
 async def lock_ready_webhooks(connection: Connection, now: datetime) -> list[int]:
@@ -339,7 +324,7 @@ async def claim_deliveries(
     return [
         ClaimedDelivery(
             row["id"],
-            Receiver(row["name"], row["url"], row["secret"]),
+            to_record(Receiver, row),
             changes[row["position"]],
             read_lease(row),
             row["failures"],
@@ -359,21 +344,9 @@ async def settle_delivery(
     connection: Connection, delivery: ClaimedDelivery, result: SendResult, settlement: Settlement, now: datetime
 ) -> bool:
     """Log an attempt and save the next state of delivery and receiver; return False if the lease is lost."""
+    sent = (result.elapsed_ms, result.http_status, result.reason, result.detail)
     settled = await connection.fetchval(
-        query("settle_delivery"),
-        delivery.id,
-        delivery.lease.token,
-        settlement.status,
-        settlement.reason,
-        settlement.due_at,
-        settlement.failures,
-        settlement.not_before,
-        now,
-        result.elapsed_ms,
-        result.http_status,
-        result.reason,
-        result.detail,
-        settlement.is_charged,
+        query("settle_delivery"), delivery.id, delivery.lease.token, *astuple(settlement), now, *sent
     )
     return settled is not None
 
@@ -394,29 +367,10 @@ async def list_deliveries(
     """List deliveries to a webhook with their attempts, the last delivery first. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_deliveries"), name, status, before, limit)
-    logs: dict[UUID, list[DeliveryAttempt]] = {row["id"]: [] for row in rows}
+    logs: dict[UUID, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
     for row in await connection.fetch(query("delivery_attempts"), list(logs)):
-        fields = (row["attempt"], row["ended_at"], row["elapsed_ms"], row["http_status"])
-        logs[row["delivery_id"]].append(DeliveryAttempt(*fields, Reason.of(row["reason"]), row["detail"]))
-    return [
-        Delivery(
-            id=row["id"],
-            cursor=format_cursor(row["position"]),
-            event=Event(row["event"]),
-            url=row["url"],
-            status=DeliveryStatus(row["status"]),
-            reason=_reason(row, "reason"),
-            attempts=row["attempts"],
-            due_at=row["due_at"],
-            ended_at=row["ended_at"],
-            log=logs[row["id"]],
-        )
-        for row in rows
-    ]
-
-
-def _reason(row: Any, column: str) -> Reason | None:
-    return Reason.of(row[column]) if row[column] else None
+        logs[row["delivery_id"]].append(dict(row))
+    return [to_record(Delivery, row, cursor=format_cursor(row["position"]), log=logs[row["id"]]) for row in rows]
 
 
 async def list_parked_ids(connection: Connection, webhook_id: int) -> set[UUID]:

@@ -16,7 +16,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.jobs import JobStatus
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_columns, to_record
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,15 +143,9 @@ async def end_handoffs(
     connection: Connection, outcomes: Sequence[HandoffOutcome], token: UUID, error: str | None = None
 ) -> list[HandoffOutcome]:
     """Save the outcomes of the hand-offs that the token still holds; return the saved outcomes."""
-    rows = await connection.fetch(
-        query("end_handoffs"),
-        [outcome.id for outcome in outcomes],
-        [outcome.status for outcome in outcomes],
-        [outcome.reason for outcome in outcomes],
-        [outcome.job_id for outcome in outcomes],
-        token,
-        error,
-    )
+    if not outcomes:
+        return []
+    rows = await connection.fetch(query("end_handoffs"), *to_columns(outcomes), token, error)
     saved = {row["handoff_id"] for row in rows}
     return [outcome for outcome in outcomes if outcome.id in saved]
 
@@ -190,16 +184,5 @@ async def list_handoffs(
     """List hand-offs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_handoffs"), *astuple(only), limit, offset)
-    found = [
-        Handoff(
-            **dict(row)
-            | {
-                "status": HandoffStatus(row["status"]),
-                "reason_code": Reason.of(row["reason_code"]),
-                "job_status": JobStatus(row["job_status"]) if row["job_status"] else None,
-                "job_reason": Reason.of(row["job_reason"]) if row["job_reason"] else None,
-            }
-        )
-        for row in rows
-    ]
-    return found, await connection.fetchval(query("count_handoffs"), *astuple(only))
+    total = await connection.fetchval(query("count_handoffs"), *astuple(only))
+    return [to_record(Handoff, row) for row in rows], total

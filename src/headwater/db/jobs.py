@@ -9,7 +9,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db import frontier
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_columns, to_record
 
 
 class JobStatus(StrEnum):
@@ -108,23 +108,13 @@ async def find_past_jobs(connection: Connection, reference_ids: Collection[str])
     """Return the newest job of each payload, by item and payload."""
     found: dict[str, dict[str, PastJob]] = {}
     for row in await connection.fetch(query("past_jobs"), list(reference_ids)):
-        past = PastJob(row["job_id"], JobStatus(row["status"]))
-        found.setdefault(row["reference_id"], {})[row["payload_hash"]] = past
+        found.setdefault(row["reference_id"], {})[row["payload_hash"]] = to_record(PastJob, row)
     return found
 
 
 async def add_jobs(connection: Connection, jobs: Sequence[NewJob], now: datetime) -> dict[str, int]:
-    """Add jobs of different items, settle those whose page has ended, and return the ids of all by item."""
-    rows = await connection.fetch(
-        query("add_jobs"),
-        [job.reference_id for job in jobs],
-        [job.payload_hash for job in jobs],
-        [job.source_id for job in jobs],
-        [job.page_id for job in jobs],
-        [job.scrape_run_id for job in jobs],
-        [job.is_successor for job in jobs],
-        now,
-    )
+    """Add one or more jobs of different items, settle those whose page has ended, and return the ids of all by item."""
+    rows = await connection.fetch(query("add_jobs"), *to_columns(jobs), now)
     await connection.execute(query("settle_jobs"), [row["job_id"] for row in rows])
     return {row["reference_id"]: row["job_id"] for row in rows}
 
@@ -168,14 +158,8 @@ async def list_jobs(connection: Connection, only: JobFilter, *, limit: int, offs
     """List jobs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_jobs"), *astuple(only), limit, offset)
-    jobs = [
-        Job(
-            **dict(row)
-            | {"status": JobStatus(row["status"]), "reason": Reason.of(row["reason"]) if row["reason"] else None}
-        )
-        for row in rows
-    ]
-    return jobs, await connection.fetchval(query("count_jobs"), *astuple(only))
+    total = await connection.fetchval(query("count_jobs"), *astuple(only))
+    return [to_record(Job, row) for row in rows], total
 
 
 async def count_unsettled_jobs(connection: Connection, limit: int) -> tuple[int, int]:

@@ -5,8 +5,14 @@ are. Python never builds SQL from pieces.
 """
 
 import re
+from collections.abc import Collection, Mapping
+from dataclasses import astuple
 from importlib import resources
+from typing import Any, TypeVar
 
+import msgspec
+
+T = TypeVar("T")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -33,3 +39,13 @@ def query(name: str) -> str:
 def names() -> tuple[str, ...]:
     """Return the names of all queries."""
     return tuple(_QUERIES)
+
+
+def to_record(record_type: type[T], row: Mapping[str, Any], **values: Any) -> T:
+    """Make a record of a row and further values. Columns without a field are ignored; texts become enums."""
+    return msgspec.convert({**row, **values}, record_type)
+
+
+def to_columns(records: Collection[Any]) -> list[list[Any]]:
+    """Return the fields of at least one record as columns, for unnest()."""
+    return [list(column) for column in zip(*map(astuple, records), strict=True)]

@@ -45,7 +45,7 @@ SELECT position FROM changes WHERE position > $1 ORDER BY position LIMIT $2
 
 -- name: read_changes
 -- $1 positions. The content hash belongs to the revision of the change; the title is the last one of that revision.
-SELECT c.position, c.changed_at, u.url, s.name AS source, c.revision, c.job_id, j.reference_id, c.reason,
+SELECT c.position, c.changed_at AS at, u.url, s.name AS source, c.revision, c.job_id, j.reference_id, c.reason,
        CASE WHEN c.revision IS NULL THEN 'failed' WHEN c.is_correction THEN 'corrected'
             WHEN c.revision = 1 THEN 'new' ELSE 'changed' END AS what,
        d.id AS document_id, d.language,

@@ -9,7 +9,7 @@ LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = p
 
 -- name: past_jobs
 -- The newest job of each payload of items. $1 ids of items
-SELECT DISTINCT ON (reference_id, payload_hash) reference_id, payload_hash, status, job_id
+SELECT DISTINCT ON (reference_id, payload_hash) reference_id, payload_hash, status, job_id AS id
 FROM ingestion_jobs WHERE reference_id = ANY ($1::text[])
 ORDER BY reference_id, payload_hash, job_id DESC
 

@@ -118,28 +118,28 @@ UPDATE deliveries d SET due_at = $2 FROM webhooks w
 WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at > $2 AND d.lease_token IS NULL
 
 -- name: settle_delivery
--- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 now,
--- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether the attempt is charged. Returns no row if
--- the lease is lost. Several deliveries that fail at once are one failure of their receiver; an attempt that is not charged
--- changes nothing about the receiver.
+-- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 whether the attempt
+-- is charged, $9 now, $10 elapsed, $11 HTTP status, $12 reason of the attempt, $13 detail. Returns no row if the lease is
+-- lost. Several deliveries that fail at once are one failure of their receiver; an attempt that is not charged changes
+-- nothing about the receiver.
 WITH settled AS (
     UPDATE deliveries
     SET status = $3, reason = $4, due_at = coalesce($5, due_at),
-        ended_at = CASE WHEN $3 <> 'pending' THEN $8::timestamptz END,
-        failing_since = CASE WHEN $3 = 'pending' AND $13::boolean THEN coalesce(failing_since, $8) ELSE failing_since END,
-        attempts = attempts - (NOT $13)::int, lease_holder = NULL, lease_token = NULL, lease_until = NULL
+        ended_at = CASE WHEN $3 <> 'pending' THEN $9::timestamptz END,
+        failing_since = CASE WHEN $3 = 'pending' AND $8::boolean THEN coalesce(failing_since, $9) ELSE failing_since END,
+        attempts = attempts - (NOT $8)::int, lease_holder = NULL, lease_token = NULL, lease_until = NULL
     WHERE id = $1 AND lease_token = $2
-    RETURNING id, webhook_id, attempts + (NOT $13)::int AS attempt
+    RETURNING id, webhook_id, attempts + (NOT $8)::int AS attempt
 ), logged AS (
     INSERT INTO delivery_log (delivery_id, attempt, ended_at, elapsed_ms, http_status, reason, detail)
-    SELECT id, attempt, $8, $9, $10, $11, $12 FROM settled
+    SELECT id, attempt, $9, $10, $11, $12, $13 FROM settled
 )
 UPDATE webhooks w
-SET failures = CASE WHEN NOT $13 THEN w.failures WHEN $6::int > 0 THEN greatest(w.failures, $6) ELSE 0 END,
-    not_before = CASE WHEN NOT $13 THEN w.not_before WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
-    failing_reason = CASE WHEN NOT $13 THEN w.failing_reason WHEN $6 > 0 THEN $11 END,
-    error = CASE WHEN NOT $13 THEN w.error WHEN $6 > 0 THEN $12 END,
-    delivered_at = CASE WHEN $3 = 'delivered' THEN $8 ELSE w.delivered_at END
+SET failures = CASE WHEN NOT $8 THEN w.failures WHEN $6::int > 0 THEN greatest(w.failures, $6) ELSE 0 END,
+    not_before = CASE WHEN NOT $8 THEN w.not_before WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
+    failing_reason = CASE WHEN NOT $8 THEN w.failing_reason WHEN $6 > 0 THEN $12 END,
+    error = CASE WHEN NOT $8 THEN w.error WHEN $6 > 0 THEN $13 END,
+    delivered_at = CASE WHEN $3 = 'delivered' THEN $9 ELSE w.delivered_at END
 FROM settled WHERE w.id = settled.webhook_id
 RETURNING true
 
