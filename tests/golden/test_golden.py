@@ -70,14 +70,14 @@ async def test_a_pair_that_comes_out_otherwise_is_told_with_the_lines_that_diffe
     with pytest.raises(AssertionError) as told:
         await golden.check(PairKind, pair)
     lines = str(told.value).splitlines()
-    assert lines[0] == "first does not come out as expected."
+    assert lines[0] == "first differs from what is expected."
     assert lines[1:3] == [f"--- {pair / 'expected.json'} (expected)", "+++ found"]
     assert [line for line in lines[3:] if line[0] in "+-"] == [
         '-      "title": "Avenue 7",',
         '+      "title": "Straße 7",',
     ]
     assert len(lines) < 20
-    assert lines[-1].startswith("If what was found is right, run the test with HEADWATER_ACCEPT_GOLDEN=1")
+    assert lines[-1].startswith("If the result is right, run the test with HEADWATER_ACCEPT_GOLDEN=1")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -106,7 +106,7 @@ async def test_a_kind_without_a_pair_is_told_what_to_write(tmp_path: Path) -> No
 
 
 async def test_every_pair_below_a_folder_is_looked_at(pair: Path) -> None:
-    with pytest.raises(AssertionError, match="first does not come out as expected"):
+    with pytest.raises(AssertionError, match="first differs from what is expected"):
         await golden.check(PairKind, pair.parent)
 
 

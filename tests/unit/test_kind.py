@@ -48,7 +48,7 @@ def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
     """Accepted without effect, it would read pages that are empty."""
     with pytest.raises(
         OperatorError,
-        match=r"^Source s: stealth: is how a browser looks; set needs_browser=true too, or stealth=null\.$",
+        match=r"^Source s: stealth: is the profile of a browser; set needs_browser=true too, or stealth=null\.$",
     ):
         configure("s", "plain", {"stealth": "full"})
 

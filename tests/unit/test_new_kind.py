@@ -30,7 +30,7 @@ def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_votes.py").write_text("mine")
-    with pytest.raises(OperatorError, match="is there already; nothing was written"):
+    with pytest.raises(OperatorError, match="exists already; nothing was written"):
         write_skeleton("votes", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_votes.py"]
 

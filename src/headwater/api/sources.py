@@ -94,7 +94,7 @@ class TrialTarget:
 
 
 def add_sources(app: FastAPI, operations: Operations) -> None:
-    """Add the routes. Those with a fixed path must precede those with a name in the path."""
+    """Add the routes. A fixed path must precede a path with a name."""
     _add_fixed(app, operations.sources)
     _add_named(app, operations.sources)
 
@@ -114,12 +114,12 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
 
     @app.post("/sources/discover", tags=[_TAG], dependencies=TOKEN)
     async def discover(address: SiteAddress) -> DiscoveredSources:
-        """Return the feeds and sitemaps of a site. Nothing is saved."""
+        """Return the feeds and sitemaps of a site. It saves nothing."""
         return await sources.discover(address.url)
 
     @app.post("/sources/test", tags=[_TAG], dependencies=TOKEN)
     async def test(target: TrialTarget) -> TrialResult:
-        """Test each stage from an address or a source to an extracted article. Nothing is saved."""
+        """Test each stage from an address or a source to an extracted article. It saves nothing."""
         return await sources.test(target.target)
 
     @app.get("/sources", tags=[_TAG])

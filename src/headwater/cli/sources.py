@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -229,7 +229,7 @@ def source_export(
 def source_discover(
     url: Annotated[str, typer.Argument(help="The address of a site, or of any page of it.")], as_json: Json = False
 ) -> None:
-    """Show the feeds and sitemaps of a site. Nothing is saved. Exits 1 if there is none."""
+    """Show the feeds and sitemaps of a site. It saves nothing. Exits 1 if there is none."""
     found = _send(lambda sources: sources.discover(url))
     _print(found, show_sources.discovered, as_json=as_json)
     raise typer.Exit(0 if found.feeds or found.sitemaps else 1)
@@ -239,7 +239,7 @@ def source_discover(
 def source_test(
     target: Annotated[str, typer.Argument(metavar="URL|NAME", help="An address, or a source.")], as_json: Json = False
 ) -> None:
-    """Test each stage from an address to an extracted article. Nothing is saved. Exits 1 if a stage fails."""
+    """Test each stage from an address to an extracted article. It saves nothing. Exits 1 if a stage fails."""
 
     def show_stage(stage: "TrialStage") -> None:
         if not as_json:
@@ -283,7 +283,7 @@ def _print_details(
     _print(_ask(question), show_sources.details, as_json=as_json)
 
 
-def _parse_settings(name: str, given: list[str] | None) -> dict[str, Any]:
+def _parse_settings(name: str, given: list[str] | None) -> Mapping[str, Any]:
     """Parse FIELD=VALUE. A value that is no JSON is text."""
     settings: dict[str, Any] = {}
     for text in given or ():

@@ -1,18 +1,21 @@
-"""The parsers of the settings' values, from the environment or from the file.
+"""Parsers of setting values. Each takes a value from the environment or the file.
 
-A parser returns the value, or raises a ValueError whose text follows the setting's name ("must be ...").
+A parser returns the value, or raises a ValueError whose text continues the name of the setting ("must be ...").
 """
 
 import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo
 
+T = TypeVar("T", int, float)
+
 
 def text(raw: object) -> str:
-    """Parse text, without surrounding spaces."""
+    """Parse text, without the space around it."""
     if not isinstance(raw, str):
         raise ValueError("must be text")
     return raw.strip()
@@ -22,38 +25,32 @@ def whole(low: int, high: int) -> Callable[[object], int]:
     """Return a parser of whole numbers from `low` to `high`."""
 
     def parse(raw: object) -> int:
-        if isinstance(raw, bool) or not isinstance(raw, int | str):
+        if isinstance(raw, float):
             raise ValueError(f"must be a whole number from {low} to {high}")
-        try:
-            value = int(raw)
-        except ValueError:
-            raise ValueError(f"must be a whole number from {low} to {high}") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return value
+        return _parse_number(raw, int, low, high, "a whole number")
 
     return parse
 
 
 def number(low: float, high: float) -> Callable[[object], float]:
     """Return a parser of numbers from `low` to `high`."""
+    return lambda raw: _parse_number(raw, float, low, high, "a number")
 
-    def parse(raw: object) -> float:
+
+def _parse_number(raw: object, convert: Callable[[float | str], T], low: T, high: T, what: str) -> T:
+    try:
         if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-            raise ValueError(f"must be a number from {low:g} to {high:g}")
-        try:
-            value = float(raw)
-        except ValueError:
-            raise ValueError(f"must be a number from {low:g} to {high:g}") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low:g} to {high:g}")
-        return value
-
-    return parse
+            raise ValueError
+        value = convert(raw)
+    except ValueError:
+        raise ValueError(f"must be {what} from {low} to {high}") from None
+    if not low <= value <= high:
+        raise ValueError(f"must be from {low} to {high}")
+    return value
 
 
 def one_of(*choices: str) -> Callable[[object], str]:
-    """Return a parser of one of these words, in any case."""
+    """Return a parser of these words, in any case."""
 
     def parse(raw: object) -> str:
         value = text(raw).lower()
@@ -65,7 +62,7 @@ def one_of(*choices: str) -> Callable[[object], str]:
 
 
 def folder(raw: object) -> Path:
-    """Parse the path of a folder, which need not exist."""
+    """Parse the path of a folder. The folder need not exist."""
     value = text(raw)
     if not value:
         raise ValueError("must name a folder")
@@ -73,7 +70,7 @@ def folder(raw: object) -> Path:
 
 
 def database_url(raw: object) -> str:
-    """Parse the URL of a PostgreSQL server, or an empty text."""
+    """Parse the address of a PostgreSQL server, or an empty text."""
     value = text(raw)
     if value and not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("must start with postgresql://")
@@ -81,7 +78,7 @@ def database_url(raw: object) -> str:
 
 
 def redis_url(raw: object) -> str:
-    """Parse the URL of a Redis server, or an empty text."""
+    """Parse the address of a Redis server, or an empty text."""
     value = text(raw)
     if not value:
         return value
@@ -89,10 +86,10 @@ def redis_url(raw: object) -> str:
         raise ValueError("must start with redis://, rediss:// (with TLS) or unix://")
     try:
         parts = urlsplit(value)
-        readable = parts.scheme == "unix" or ((parts.port or 0) >= 0 and re.fullmatch(r"/?\d*", parts.path))
+        is_valid = parts.scheme == "unix" or ((parts.port or 0) >= 0 and re.fullmatch(r"/?\d*", parts.path))
     except ValueError:
-        readable = None
-    if not readable:
+        is_valid = None
+    if not is_valid:
         raise ValueError("must be as redis://user:password@host:port/0, with @ in a password as %40 and / as %2F")
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name != "db" and not name.startswith("ssl_"):
@@ -111,7 +108,7 @@ def timezone(raw: object) -> str:
 
 
 def parts(raw: object) -> list[str]:
-    """Parse a list, or a text with commas."""
+    """Parse a list, or text with commas."""
     given = raw if isinstance(raw, list | tuple) else text(raw).split(",")
     return [text(part) for part in given if text(part)]
 
@@ -130,5 +127,5 @@ def api_key(raw: object) -> str:
     """Parse a key for api.data.gov, or an empty text."""
     value = text(raw)
     if not re.fullmatch("[!-~]*", value):
-        raise ValueError("must be one word, as it came from https://api.data.gov/signup/")
+        raise ValueError("must be one word, as https://api.data.gov/signup/ shows it")
     return value

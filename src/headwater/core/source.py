@@ -95,7 +95,7 @@ class RequestSettings(Protocol):
 
 
 class Undated(StrEnum):
-    """What a missing date of publication means."""
+    """The meaning of a missing date of publication."""
 
     SIGHTING = "sighting"  # the item is as old as our first sight of it
     EARLIER = "earlier"  # the item is older than the day of its update; its real date is unknown
@@ -122,7 +122,7 @@ class Item:
 
 
 class DiscoveredUrl(NamedTuple):  # a sitemap yields one for every address
-    """A URL to fetch. Its source tells nothing else about it.
+    """A URL to fetch. Its source says nothing else about it.
 
     `changed_at` is the time of the page's last change, if the source states it. A page that was fetched before that
     time is fetched again.

@@ -81,7 +81,7 @@ class Poller:
         kind, interval, now = Kind(), self._default_interval, self._clock.now()
         counters = counters or RunCounters()
         found = DiscoveryResult(claim, kind, run, kind.origin, interval, state, counters, on_urls)
-        profile: dict[str, Any] = {}
+        profile: Mapping[str, Any] = {}
         try:
             found.kind = kind = get_kind(claim.source)
             profile = kind.fetch_profile_json(claim.source.name)

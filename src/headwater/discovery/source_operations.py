@@ -44,7 +44,7 @@ _BACKFILL_SETTINGS = {"since": "since={since}", "congresses": "'congresses=[117,
 
 @record
 class PolledSource:
-    """What a poll of a source found."""
+    """The result of a poll of a source."""
 
     name: str
     method: Method
@@ -72,7 +72,7 @@ class AddedSource(PolledSource):
 
 @record
 class SyncedSource(PolledSource):
-    """What a run found, and what became of its items. The counts are null if hand-offs are rolled back."""
+    """The result of a run and of the hand-off of its items. The counts are null if hand-offs are rolled back."""
 
     scrape_run_id: int | None
     handoff_queued_count: int | None
@@ -148,7 +148,7 @@ class LiveSourceOperations(SourceOperations):
     ) -> AddedSource:
         """Add the source at a URL and poll it: a feed, a sitemap, or the feed or sitemap that its page leads to.
 
-        Nothing is saved if there is none.
+        If there is none, the operation saves nothing.
         """
         if mode not in get_args(IngestionMode):
             modes = ", ".join(get_args(IngestionMode))
@@ -299,7 +299,7 @@ class LiveSourceOperations(SourceOperations):
         return bounds(max(day, _EARLIEST), timezone)[0]
 
     async def discover(self, url: str) -> DiscoveredSources:
-        """Return the feeds and sitemaps of a site. Nothing is saved."""
+        """Return the feeds and sitemaps of a site. It saves nothing."""
         address = _parse_address(url)
         found = await self._find_feeds(address)
         if found.feeds:
@@ -307,7 +307,7 @@ class LiveSourceOperations(SourceOperations):
         return found
 
     async def test(self, target: str, on_stage: OnStage = lambda _: None) -> TrialResult:
-        """Test each stage from a source or a URL to an extracted article. Nothing is saved."""
+        """Test each stage from a source or a URL to an extracted article. It saves nothing."""
         async with self._context.database.connection() as connection:
             source = await sources.get_source(connection, target)
         trial = Trial(self._context, self._gate, self._sandbox, on_stage)
@@ -363,7 +363,7 @@ async def _is_feed(page: Page) -> bool:
     return True
 
 
-def _page_settings(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _page_settings(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings of a site by the feed of its page. If the page is the root, its sitemaps are read too."""
     found: dict[str, Any] = {"site_url": page, "feed_url": feed.url}
     if urlsplit(page).path == "/":

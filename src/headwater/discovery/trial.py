@@ -1,4 +1,4 @@
-"""A trial: each stage from an address or a source to an extracted article. Nothing is saved."""
+"""A trial: each stage from an address or a source to an extracted article. A trial saves nothing."""
 
 import contextlib
 import time

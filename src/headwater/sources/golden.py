@@ -1,7 +1,7 @@
-"""Golden pairs: a kind is run on recorded answers, and what it yields is held against what is expected.
+"""Golden pairs: a test runs a kind on recorded answers and compares the items with the expected ones.
 
-A pair is a folder with `run.json` (the source's settings, what it remembered, the time, and each recorded answer, with
-the file its body is in) and `expected.json` (the items, and what it remembers afterwards).
+A pair is a folder with `run.json` (the settings, the state, the time, and the recorded answers with their body files)
+and `expected.json` (the items, and the state afterwards).
 """
 
 import difflib
@@ -32,15 +32,15 @@ _NO_PAIR = """\
 {kind} has no golden pair: there is no run.json in {folder} or below it. Write one that names a recorded answer, such as
   {{"now": "2026-01-15T12:00:00Z", "settings": {{"list_url": "https://api.example.org/records.json"}},
    "exchanges": [{{"url": "https://api.example.org/records.json", "body": "records.json"}}]}}
-put the answer's body into records.json beside it, and run the test with {accept}=1, which writes expected.json. Read
-what it says before you trust it. docs/sources.md tells more."""
+Put the body of the answer into records.json in the same folder, and run the test with {accept}=1. It writes
+expected.json. Check that file before you trust it. docs/sources.md explains the formats."""
 
 
-class Exchange(msgspec.Struct, forbid_unknown_fields=True):
+class RecordedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """One recorded answer."""
 
     url: str
-    body: str | None = None  # the file it is in; None: there is none
+    body: str | None = None  # the name of its file; None: it is empty
     status: int = 200
     headers: dict[str, str] = {}
 
@@ -51,14 +51,14 @@ class Recording(msgspec.Struct, forbid_unknown_fields=True):
     now: datetime
     method: Method = Method.FEED
     since: datetime | None = None
-    day: date | None = None  # for a kind of dated days
+    day: date | None = None  # for a dated kind
     settings: dict[str, Any] = {}
     state: dict[str, Any] = {}
-    exchanges: list[Exchange] = []
+    exchanges: list[RecordedAnswer] = []
 
 
 class _InProcess:
-    """Stands in for the sandbox: recorded bytes are our own."""
+    """Replaces the sandbox: recorded bytes are trusted."""
 
     async def run(self, function: Callable[..., T], *args: Any, returns: type[T], seconds: float | None = None) -> T:
         del returns, seconds
@@ -66,7 +66,7 @@ class _InProcess:
 
 
 class _Recorded:
-    """Stands in for the way out: each address has the answers that were recorded, in their order."""
+    """Replaces the HTTP client. Each address has its recorded answers, in their order."""
 
     def __init__(self, folder: Path, recording: Recording) -> None:
         self._folder = folder
@@ -88,58 +88,59 @@ class _Recorded:
         return Page(response, cast("Sandbox", _InProcess()))
 
     async def rest(self, failures: int) -> None:
-        """Do not wait: recorded answers do not get better by that."""
+        """Return at once: recorded answers do not change."""
 
 
-async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
-    """Run a kind on a pair's recording; return what must equal `expected.json`."""
+async def replay(kind: type[Kind], folder: Path) -> Mapping[str, Any]:
+    """Run a kind on the recording of a pair. Return the value that must equal `expected.json`."""
     recording = msgspec.json.decode((folder / "run.json").read_bytes(), type=Recording)
     configured = read_settings(kind, recording.settings)
     state = dict(recording.state)
     http = cast("Http", _Recorded(folder, recording))
     run = Run(http, state, recording.now, recording.method, recording.since, day=recording.day)
-    told: dict[str, Any] = {"items": [], "state": state}
-    places: list[tuple[Item, str | None]] = []
+    result: dict[str, Any] = {"items": [], "state": state}
+    paths: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
         if isinstance(found, DiscoveredUrl):
-            told.setdefault("leads", []).append(found._asdict())
+            result.setdefault("leads", []).append(found._asdict())
         else:
-            places.append((found, check_item(folder.name, configured, found)))
-            told["items"].append(_told_item(found) | {"subpath": places[-1][1]})
-    refuse_shared_paths(folder.name, places)
+            paths.append((found, check_item(folder.name, configured, found)))
+            result["items"].append(_item_json(found, paths[-1][1]))
+    refuse_shared_paths(folder.name, paths)
     check_state(folder.name, state)
     if run.learned:
-        told["learned"] = run.learned
-    return cast("dict[str, Any]", json.loads(json.dumps(told, default=lambda odd: odd.isoformat())))
+        result["learned"] = run.learned
+    plain: Mapping[str, Any] = json.loads(json.dumps(result, default=lambda moment: moment.isoformat()))
+    return plain
 
 
-def _told_item(item: Item) -> dict[str, Any]:
-    """Return an item's fields, without those that most kinds leave alone."""
-    told = asdict(item)
+def _item_json(item: Item, subpath: str | None) -> Mapping[str, Any]:
+    """Return the fields of an item, without those that most kinds do not set."""
+    values = asdict(item)
     for name in ("undated", "rule", "is_certain"):
-        if told[name] == getattr(Item("", ""), name):
-            del told[name]
-    return told
+        if values[name] == getattr(Item("", ""), name):
+            del values[name]
+    return values | {"subpath": subpath}
 
 
 async def check(kind: type[Kind], folder: Path) -> None:
-    """Raise AssertionError, showing what differs, unless every golden pair in a folder or below it is as expected.
+    """Check every golden pair in a folder or below it. Raises AssertionError with the difference.
 
-    A kind without a pair fails too. With HEADWATER_ACCEPT_GOLDEN=1 in the environment what is found is written to
-    `expected.json` instead, for somebody to read; what was recorded is never touched.
+    A kind without a pair fails too. With HEADWATER_ACCEPT_GOLDEN=1 in the environment, the result is written to
+    `expected.json` instead. The recorded input is never written to.
     """
-    for pair in _pairs(kind, folder):
-        _settle(pair, await replay(kind, pair))
-
-
-def _pairs(kind: type[Kind], folder: Path) -> list[Path]:
-    found = sorted(path.parent for path in folder.glob("**/run.json"))
-    if not found:
+    pairs = _find_pairs(folder)
+    if not pairs:
         raise AssertionError(_NO_PAIR.format(kind=kind.__name__, folder=folder, accept=ACCEPT))
-    return found
+    for pair in pairs:
+        _compare(pair, await replay(kind, pair))
 
 
-def _settle(pair: Path, found: dict[str, Any]) -> None:
+def _find_pairs(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("**/run.json"))
+
+
+def _compare(pair: Path, found: Mapping[str, Any]) -> None:
     path = pair / "expected.json"
     expected = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
     if found == expected:
@@ -148,12 +149,12 @@ def _settle(pair: Path, found: dict[str, Any]) -> None:
         path.write_text("\n".join([*_lines(found), ""]), encoding="utf-8")
         return
     diff = difflib.unified_diff(_lines(expected), _lines(found), f"{path} (expected)", "found", lineterm="")
-    told = "\n".join(diff) if expected is not None else f"There is no {path} yet."
+    difference = "\n".join(diff) if expected is not None else f"There is no {path} yet."
     raise AssertionError(
-        f"{pair.name} does not come out as expected.\n{told}\n"
-        f"If what was found is right, run the test with {ACCEPT}=1: it is written to expected.json then."
+        f"{pair.name} differs from what is expected.\n{difference}\n"
+        f"If the result is right, run the test with {ACCEPT}=1, which writes it to expected.json."
     )
 
 
-def _lines(told: Any) -> list[str]:
-    return json.dumps(told, indent=2, ensure_ascii=False, sort_keys=True).splitlines()
+def _lines(value: Any) -> list[str]:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True).splitlines()

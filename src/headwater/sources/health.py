@@ -257,7 +257,7 @@ def _read_problems(stored: Any) -> list[ReadProblem]:
 
 
 def _affects_health(method: SourceMethod) -> bool:
-    """Return whether a second method affects the health: not before its first poll, and not while it is never due."""
+    """Return whether a second method affects the health. A method without a poll, or that is never due, does not."""
     is_polled = method.next_poll_at is not None and method.health is not SourceHealth.NEW
     return is_polled or method.consecutive_errors > 0
 

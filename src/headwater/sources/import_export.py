@@ -57,7 +57,7 @@ class ImportCandidate(NamedTuple):
     name: str
     kind_name: str
     kind: "Kind"
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     enabled: bool
 
 
@@ -70,12 +70,13 @@ class ImportPlan:
     refused: list[RefusedSource] = field(default_factory=list)
 
 
-PrepareSettings = Callable[[str, str, Mapping[str, Any]], tuple["Kind", dict[str, Any]]]
+PrepareSettings = Callable[[str, str, Mapping[str, Any]], tuple["Kind", Mapping[str, Any]]]
 
 
 def plan_import(entries: Iterable[SourceEntry], existing: Iterable[Source], prepare: PrepareSettings) -> ImportPlan:
     """Compare the entries of a file with the existing sources. Each feed and each name is added once."""
-    known = {source.name: (source.kind, dict(source.settings)) for source in existing}
+    known: dict[str, tuple[str, Mapping[str, Any]]]
+    known = {source.name: (source.kind, source.settings) for source in existing}
     feed_owners = {settings.get("feed_url"): name for name, (_, settings) in known.items()}
     plan = ImportPlan()
     for entry in entries:

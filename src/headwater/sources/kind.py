@@ -1,7 +1,7 @@
-"""The kind API: adding a kind of source is writing one class.
+"""The kind API: a new kind of source is one class.
 
-A kind declares its attributes with defaults; a source row may override any of them. `discover` yields items and uses
-`run.http`, `run.state`, `run.now` (`run.day` and `run.tally`, where it reads days) and nothing else.
+A kind declares its settings with defaults, and a source may override each of them. `discover` yields items. It may use
+`run.http`, `run.state`, `run.now`, and for a dated kind `run.day` and `run.tally`, and nothing else.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -35,38 +35,38 @@ _RANGES = (
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every source inherits. Each field is an attribute that a source row may override."""
+    """The settings that all kinds share. A source may override each field."""
 
     origin: ClassVar[Origin] = Origin.FEED
-    # Each run reads one day, `run.day`: the one before that of its slot. Days that were missed are caught up with.
+    # Each run reads one day, `run.day`: the day before its slot. Later runs read the days that were missed.
     dated: ClassVar[bool] = False
-    # What it has yielded may be saved before it comes to its end: `run.state` is true whenever it asks, and whenever it
-    # yields it holds all that was yielded before.
+    # Items may be saved before `discover` ends. At each request and at each yield, `run.state` must cover exactly the
+    # items that were yielded before.
     in_parts: ClassVar[bool] = False
-    first_day: ClassVar[date] = date(1970, 1, 1)  # that can be read, for a kind that is dated
+    first_day: ClassVar[date] = date(1970, 1, 1)  # the first day that a dated kind can read
 
-    schedule: str | None = None  # a cron string in the source's time zone; None: polled by interval
+    schedule: str | None = None  # a cron string in the time zone of the source; None: polled by interval
     timezone: str | None = None  # None: the setting `timezone`
     poll_interval_minutes: int | None = None  # None: the setting of the same name
     priority: int = 5  # 1 (least) to 10
     timeout: Timeout = Timeout()
-    rate_per_second: float = 2.0  # requests of its own; where a source sets it, pages of one host as well
-    concurrency: int = 4  # requests of its own that are under way at once
+    rate_per_second: float = 2.0  # its own requests; if a source sets it, it also limits the pages of one host
+    concurrency: int = 4  # its own requests at the same time
     retry: Retry = Retry()
     user_agent: Literal["honest", "browser"] = "honest"
     needs_browser: bool = False
-    stealth: Literal["full", "light", "none"] | None = None  # the browser's profile; None: full
-    # Whose key its requests to `api_hosts` carry, and whose hourly budget they are taken from.
+    stealth: Literal["full", "light", "none"] | None = None  # the profile of the browser; None: full
+    # Requests to `api_hosts` carry this key and count against its hourly budget.
     budget: Literal["api.data.gov"] | None = None
-    fetch_items: bool = True  # whether the pages of its items are fetched too
-    selectors: Selectors = Selectors()  # where the fields of those pages stand
-    deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
+    fetch_items: bool = True  # fetch the pages of its items too
+    selectors: Selectors = Selectors()  # the places of the fields in those pages
+    deadline: float = 3600.0  # seconds until a run is stopped; waits for the budget do not count
 
     @property
     def api_hosts(self) -> frozenset[str]:
         """Hosts of declared APIs, or parts of hosts such as 'www.example.org/api/'.
 
-        They are asked at the source's rate, without robots.txt and without the pause of a host.
+        Requests to them keep the rate of the source. They ignore robots.txt and the pause of the host.
         """
         return frozenset()
 
@@ -75,33 +75,33 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         raise TypeError(f"{type(self).__name__} must define discover()")
 
     def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
-        """Return the ways in which the source is read, and the time between; None: only at its schedule, or when asked.
+        """Return the methods of the source with their intervals. None: only at its schedule, or on request.
 
-        `interval` is the time between where the source does not say.
+        `interval` is the default.
         """
         minutes = self.poll_interval_minutes
         return {Method.FEED: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
 
     def origin_of(self, method: Method) -> Origin:
-        """Return how the pages that a pass finds come to us."""
+        """Return the origin of the pages that a method finds."""
         return {Method.FEED: self.origin, Method.SITEMAP: Origin.SITEMAP, Method.SPIDER: Origin.SPIDER}[method]
 
     def partition(self, item: Item) -> str | None:
-        """Return where an item's raw bytes go below the source's folder; None: by host and URL hash."""
+        """Return the path of an item's raw bytes in the folder of the source. None: by host and URL hash."""
         del item
         return None
 
     @property
     def gap(self) -> timedelta:
-        """How long two of its requests are apart at least."""
+        """The shortest time between two of its own requests."""
         return timedelta(seconds=1 / self.rate_per_second)
 
     def fetch_profile(self, source: str) -> FetchProfile:
-        """Return for whom the requests of a source of this kind are made."""
+        """Return how the requests for a source of this kind are made."""
         stealth = self.stealth or "full"
         return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
-    def fetch_profile_json(self, source: str) -> dict[str, Any]:
+    def fetch_profile_json(self, source: str) -> Mapping[str, Any]:
         """Return the fetch profile, the gap and the selectors as the database stores them."""
         profile = self.fetch_profile(source)
         return {
@@ -115,11 +115,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         }
 
     def check(self) -> None:
-        """Refuse settings that cannot work, with a ValueError that names the field."""
+        """Raise ValueError, with the field, if the settings cannot work."""
         if self.dated and self.schedule is None:
-            raise ValueError("schedule: missing; a source of dated days is read at one, such as '0 2 * * *'")
+            raise ValueError("schedule: missing; a dated source needs one, such as '0 2 * * *'")
         if self.dated and self.schedule is not None and self.schedule.split()[2:] != ["*", "*", "*"]:
-            raise ValueError("schedule: a source of dated days is read every day, as in '0 2 * * *'")
+            raise ValueError("schedule: a dated source is read every day, as in '0 2 * * *'")
         if self.schedule is not None:
             try:
                 cron.check(self.schedule)
@@ -133,7 +133,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
         if self.stealth is not None and not self.needs_browser:
-            raise ValueError("stealth: is how a browser looks; set needs_browser=true too, or stealth=null")
+            raise ValueError("stealth: is the profile of a browser; set needs_browser=true too, or stealth=null")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):
@@ -149,7 +149,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def _check_api_host(kind: str, declared: str) -> None:
-    """Refuse a host that is written otherwise than a request's is: the two would never be the same."""
+    """Refuse a host that is not written as hosts of requests are: no request would match it."""
     right: str | None
     host, slash, path = declared.removeprefix("https://").partition("/")
     try:

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
 def write_skeleton(name: str, folder: Path) -> list[Path]:
-    """Write the files of a new kind below `folder`; refuse, writing nothing, if one of them is there."""
+    """Write the files of a new kind into a folder. Raises OperatorError, and writes nothing, if one of them exists."""
     if not _NAME.fullmatch(name):
         raise OperatorError(
             f"{name!r} cannot name a kind: use up to 41 of a-z, 0-9 and underscore, and begin with a letter.",
@@ -30,18 +30,16 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
         pair / "records.json": "records.json",
         pair / "expected.json": "expected.json",
     }
-    taken = next((path for path in files if path.exists()), None)
-    if taken:
-        raise OperatorError(f"{taken} is there already; nothing was written.", reason=Reason.FOLDER_UNUSABLE)
-    taken_by = _taken_by(name)
-    if taken_by:
+    if existing := next((path for path in files if path.exists()), None):
+        raise OperatorError(f"{existing} exists already; nothing was written.", reason=Reason.FOLDER_UNUSABLE)
+    if owner := _find_owner(name):
         raise OperatorError(
-            f"{name!r} cannot name a kind: it is {taken_by}. Choose another name, such as '{name}_list'. "
+            f"{name!r} cannot name a kind: it is {owner}. Choose another name, such as '{name}_list'. "
             "Nothing was written.",
             reason=Reason.BAD_REQUEST,
         )
     skeleton = resources.files("headwater.sources.skeleton")
-    values = {"name": name, "class_name": f"{name.title().replace('_', '')}Kind"}
+    values = {"name": name, "class_name": _class_name(name)}
     try:
         pair.mkdir(parents=True)
         for path, template in files.items():
@@ -54,8 +52,8 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
     return list(files)
 
 
-def _taken_by(name: str) -> str | None:
-    """Tell what has a name already: its module could not be imported, or would hide another."""
+def _find_owner(name: str) -> str | None:
+    """Return what has a name already. A module of that name could not be imported, or would hide another."""
     if keyword.iskeyword(name):
         return "a word of the language Python"
     if name in registry.get_kinds() or name in registry.get_broken_kinds():
@@ -63,11 +61,13 @@ def _taken_by(name: str) -> str | None:
     if name in sys.stdlib_module_names:
         return "a module of Python's own"
     found = find_spec(name)
-    if found and found.origin:  # a mere folder has none
-        return "a module that is installed already"
-    return None
+    return "a module that is installed already" if found and found.origin else None  # a folder has no origin
 
 
 def format_entry_point(name: str) -> str:
-    """Return the lines that make a kind known, for the pyproject.toml of the package it is in."""
-    return f'[project.entry-points."headwater.kinds"]\n{name} = "{name}:{name.title().replace("_", "")}Kind"'
+    """Return the lines of a pyproject.toml that install a kind."""
+    return f'[project.entry-points."headwater.kinds"]\n{name} = "{name}:{_class_name(name)}"'
+
+
+def _class_name(name: str) -> str:
+    return f"{name.title().replace('_', '')}Kind"

@@ -44,7 +44,7 @@ _KEEP_STATE = frozenset(Kind.__struct_fields__) | {
 
 @record
 class RemovedSource:
-    """What a removal did."""
+    """The result of a removal."""
 
     name: str
     kept: bool
@@ -55,7 +55,7 @@ class RemovedSource:
 
 @record
 class ImportedSources:
-    """What an import did with the sources of a file."""
+    """The result of an import."""
 
     added: list[str]
     known: list[str]
@@ -155,7 +155,7 @@ class SourceOperations:
             pass
 
     async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> SourceDetails:
-        """Change settings of a source. Those in `unset` return to their defaults."""
+        """Change settings of a source. The settings in `unset` return to their defaults."""
         if not changes and not unset:
             raise OperatorError(f"Source {name}: there is no setting to change.", reason=Reason.BAD_REQUEST)
 

@@ -91,7 +91,7 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
         raise OperatorError(f"Source {name}: {error}.", reason=Reason.BAD_SOURCE) from None
 
 
-def prepare_settings(name: str, kind: str, settings: Mapping[str, Any]) -> tuple[Kind, dict[str, Any]]:
+def prepare_settings(name: str, kind: str, settings: Mapping[str, Any]) -> tuple[Kind, Mapping[str, Any]]:
     """Return the kind of a source, and its settings as they are stored. Raises OperatorError if they cannot work."""
     prepared = dict(settings)
     for field, value in prepared.items():

@@ -1,1 +1,1 @@
-"""What `headwater source new-kind` writes."""
+"""The files that `headwater source new-kind` writes."""
