@@ -14,8 +14,7 @@ import pytest
 
 from headwater.app.maintenance import MaintenanceRole, rescue_expired
 from headwater.core.errors import ExchangeFailed, HandoffsMissing, HeadwaterError
-from headwater.core.handoff import HandoffCounts
-from headwater.core.poll import PollResult
+from headwater.core.poll import HandoffCounts, PollResult
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate

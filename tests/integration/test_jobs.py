@@ -9,7 +9,7 @@ import pytest
 from headwater.app.maintenance import rescue_expired
 from headwater.core.errors import OperatorError
 from headwater.core.frontier import Claim, FetchOutcome, HostRelease, UrlStatus
-from headwater.core.handoff import HandoffCounts
+from headwater.core.poll import HandoffCounts
 from headwater.core.reasons import Reason
 from headwater.core.urls import url_hash
 from headwater.db.frontier import lock_claims, save_aliases

@@ -5,7 +5,6 @@ import re
 import secrets
 import unicodedata
 from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -13,7 +12,7 @@ from headwater.changes.feed import ChangeFeed
 from headwater.changes.webhooks import WebhookSender, format_secret
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
-from headwater.core.record import record
+from headwater.core.record import extend, record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
@@ -151,7 +150,7 @@ class WebhookOperations:
             added = await changes.add_webhook(connection, receiver, events, after=after, now=self._clock.now())
         if not added:
             raise OperatorError(f"There is already a webhook named {receiver.name}.", reason=Reason.WEBHOOK_EXISTS)
-        return AddedWebhook(**asdict(await self.get(receiver.name)), secret=format_secret(receiver.secret))
+        return extend(await self.get(receiver.name), AddedWebhook, secret=format_secret(receiver.secret))
 
     async def list_webhooks(self, name: str | None = None) -> list[Webhook]:
         """List webhooks by name, all or the one with a name."""
@@ -238,13 +237,7 @@ class LiveWebhookOperations(WebhookOperations):
         if receiver is None:
             raise _unknown_webhook(name)
         result = await self._sender.send_test(receiver, uuid4(), self._clock.now())
-        return WebhookTest(
-            delivered=result.reason is Reason.DELIVERED,
-            reason=result.reason,
-            http_status=result.http_status,
-            elapsed_ms=result.elapsed_ms,
-            detail=result.detail,
-        )
+        return extend(result, WebhookTest, delivered=result.reason is Reason.DELIVERED)
 
 
 def _check_name(name: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-from headwater.core.handoff import HandoffCounts
 from headwater.core.json_values import JsonState
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
@@ -44,6 +43,16 @@ class PollPlan:
 def first_poll_at(now: datetime, *, interval: timedelta, index: int, count: int) -> datetime:
     """Return when one of several new sources is polled first: a second apart, but all within one interval."""
     return now + index * min(interval / max(count, 1), FIRST_GAP)
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffCounts:
+    """The results of the hand-offs of a run; each is counted once."""
+
+    queued: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

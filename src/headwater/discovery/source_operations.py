@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
-from headwater.core.handoff import named_counts
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
@@ -103,7 +102,8 @@ def describe_poll(polled: PollResult) -> PolledSource:
 def describe_sync(polled: PollResult) -> SyncedSource:
     """Return what a run found and handed off. Raises OperatorError if the poll failed."""
     _check_polled(polled)
-    counts = named_counts(polled.handoffs)
+    names = ("queued", "completed", "failed", "skipped")
+    counts = {f"handoff_{name}_count": getattr(polled.handoffs, name, None) for name in names}
     return extend(polled, SyncedSource, name=polled.source.name, scrape_run_id=polled.run_id, **counts)
 
 

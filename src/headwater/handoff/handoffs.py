@@ -15,8 +15,8 @@ import structlog
 from headwater.core.backoff import doubled
 from headwater.core.clock import Clock
 from headwater.core.errors import HandoffsMissing, HeadwaterError
-from headwater.core.handoff import HandoffCounts
 from headwater.core.lease import Lease
+from headwater.core.poll import HandoffCounts
 from headwater.core.reasons import Reason
 from headwater.core.source import Item
 from headwater.core.text import clean
