@@ -14,7 +14,7 @@ from bench.extract_scores import Found, score_corpora
 from bench.extract_training import held_out_texts, read_lesson
 from bench.peers import BENCH, Unavailable, make_environment, run
 from bench.report import Figure, Target
-from bench.running import run_bench
+from bench.running import make_parser, run_bench
 from bench.steps import Steps
 
 PEERS = ("trafilatura-fast", "trafilatura", "resiliparse", "beautifulsoup")
@@ -35,12 +35,8 @@ class Measured:
 
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--every", type=int, help="take every so many pages only: 1")
-    parser.add_argument("--rounds", type=int, help="how often each is measured, by turns; the best time counts: 2")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave all but ours out")
-    parser.add_argument("--quick", action="store_true", help="every tenth page, once")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     options.every = options.every or (10 if options.quick else 1)
     options.rounds = options.rounds or (1 if options.quick else 2)

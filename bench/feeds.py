@@ -8,7 +8,7 @@ from bench.feed_parsing import Parsing, measure_parsing
 from bench.feed_web import FeedWeb
 from bench.peers import Unavailable
 from bench.report import Figure, Target
-from bench.running import run_bench
+from bench.running import make_parser, run_bench
 from bench.steps import Steps
 from bench.timing import best
 from headwater.core.settings import Settings
@@ -16,13 +16,9 @@ from headwater.core.settings import Settings
 
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--feeds", type=int, help="feeds polled in a cycle: 1000")
     parser.add_argument("--addresses", type=int, default=50_000, help="in the sitemap, as in those of papers: 50000")
-    parser.add_argument("--rounds", type=int, help="how often each is measured, by turns: 3")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave all but ours out")
-    parser.add_argument("--quick", action="store_true", help="smaller, in less than a minute")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     options.feeds = options.feeds or (200 if options.quick else 1000)
     options.rounds = options.rounds or (1 if options.quick else 3)

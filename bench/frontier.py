@@ -8,7 +8,7 @@ from bench.crawlee_peer import Rates, measure_crawlee
 from bench.ours import Latency, Throughput, hosts_for, measure_beside_hot_host, measure_latency, measure_throughput
 from bench.peers import Unavailable
 from bench.report import Figure, Target
-from bench.running import run_bench
+from bench.running import make_parser, run_bench
 from bench.seed004 import measure_seed004
 from bench.steps import Steps
 from bench.timing import best
@@ -16,15 +16,11 @@ from bench.timing import best
 
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--rows", type=_sizes, help="backlogs to claim from: 100000,1000000,5000000")
     parser.add_argument("--urls", type=int, help="URLs to put, half of which are claimed and finished: 100000")
     parser.add_argument("--hot-rows", type=int, help="backlog beside the hot host, for 004's claim and ours: 250000")
     parser.add_argument("--claims", type=int, help="claims timed at each backlog: 1000")
-    parser.add_argument("--rounds", type=int, help="how often ours and Crawlee's rates are measured, by turns: 3")
-    parser.add_argument("--no-crawlee", dest="crawlee", action="store_false", help="leave Crawlee's queue out")
-    parser.add_argument("--quick", action="store_true", help="smaller, in less than a minute")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     usual = (
         {"rows": [100_000, 300_000], "urls": 30_000, "hot_rows": 100_000, "claims": 500, "rounds": 1}
@@ -70,10 +66,10 @@ async def _measure_rounds(
 ) -> tuple[Throughput, Rates | str]:
     """Measure ours and Crawlee's by turns, and take the best of each: a machine is not as fast at all times."""
     ours, theirs = [], []
-    crawlee: Rates | str = "left out by --no-crawlee"
+    crawlee: Rates | str = "left out by --no-peers"
     for _ in range(options.rounds):
         ours.append(await measure_throughput(server, folder, steps, options.urls))
-        if not options.crawlee:
+        if not options.peers:
             continue
         try:
             theirs.append(await measure_crawlee(server, steps, options.urls))

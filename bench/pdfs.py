@@ -11,7 +11,7 @@ from bench.feed_bodies import CORPORA
 from bench.pdf_words import broken_joints, missing_words
 from bench.peers import run
 from bench.report import Figure, Target
-from bench.running import run_bench
+from bench.running import make_parser, run_bench
 from bench.steps import Steps
 from headwater.extraction.pdf.pdf_v1 import extract_pdf
 
@@ -22,9 +22,7 @@ SECONDS, MEGABYTES = Target("<=", 10), Target("<=", 500)
 
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="without pdfplumber, which takes some minutes")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = make_parser(__doc__)
     return parser.parse_args()
 
 

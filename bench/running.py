@@ -1,4 +1,4 @@
-"""What every bench does: starts a server of its own, measures, prints what came out, and cleans up behind itself."""
+"""The frame of every bench: it starts a server, measures, prints the figures and removes its files."""
 
 import argparse
 import asyncio
@@ -19,6 +19,16 @@ from bench.server import connect
 from bench.steps import Steps, showing_steps
 
 Measure = Callable[[str, Path, Steps, argparse.Namespace], Awaitable[list[Figure]]]
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of every bench."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, help="how often each is measured, by turns; the best one counts")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="measure only Headwater")
+    parser.add_argument("--quick", action="store_true", help="measure less, in less than a minute")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
 
 
 def run_bench(title: str, measure: Measure, options: argparse.Namespace) -> None:

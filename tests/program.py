@@ -14,6 +14,7 @@ from typing import Any, Self, TextIO
 
 import pytest
 
+from headwater.core.settings import Settings
 from tests.fork_server import ENVIRONMENT, Order, Program, fork_server
 
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
@@ -23,6 +24,17 @@ def environment(**settings: object) -> dict[str, str]:
     """The environment of a user, with these settings and no others."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
     return plain | {f"HEADWATER_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def program_settings(settings: Settings) -> dict[str, object]:
+    """Return the settings that lead a program to the database, the data and the sites of a test."""
+    return {
+        "database_url": settings.database_url,
+        "data_dir": settings.data_dir,
+        "connect_to": ",".join(settings.connect_to),
+        "allow_networks": ",".join(settings.allow_networks),
+        "host_delay_ms": settings.host_delay_ms,
+    }
 
 
 def headwater(

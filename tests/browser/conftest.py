@@ -110,11 +110,3 @@ def browsing(shared_browsing: Browsing) -> Iterator[Browsing]:
     for noted in (shared_browsing.site.seen, shared_browsing.asked, shared_browsing.admitted):
         noted.clear()
     return shared_browsing
-
-
-async def until(condition: Any, seconds: float = 20.0) -> Any:
-    """Look until something holds, and return it."""
-    async with asyncio.timeout(seconds):
-        while not (found := condition()):
-            await asyncio.sleep(0.01)
-    return found

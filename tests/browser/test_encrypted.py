@@ -15,9 +15,10 @@ from headwater.core.errors import ExchangeFailed
 from headwater.core.reasons import Reason
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
-from tests.browser.conftest import HERE, Browsing, now, until
+from tests.browser.conftest import HERE, Browsing, now
 from tests.integration.test_client import certificate
 from tests.server import Site
+from tests.waiting import until
 
 __all__ = ["certificate"]  # the fixture
 
@@ -69,11 +70,15 @@ async def browsing_securely(certificate: Path, asked: list[str]) -> AsyncIterato
     server.close()
 
 
-async def test_an_encrypted_page_comes_with_what_it_loads(
-    certificate: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trusting_chromium(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser that accepts every certificate."""
     del chromium
     monkeypatch.setattr(program, "_FLAGS", (*program._FLAGS, "--ignore-certificate-errors"))
+
+
+@pytest.mark.usefixtures("trusting_chromium")
+async def test_an_encrypted_page_comes_with_what_it_loads(certificate: Path) -> None:
     asked: list[str] = []
     async with browsing_securely(certificate, asked) as browsing:
         for _ in range(2):  # the second time through connections that were kept
@@ -93,12 +98,9 @@ async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certif
     assert asked == []
 
 
-async def test_what_the_browser_asks_for_by_itself_does_not_leave_while_its_host_is_asked(
-    certificate: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("trusting_chromium")
+async def test_requests_of_the_browser_itself_wait_while_their_host_is_in_use(certificate: Path) -> None:
     """Spec 2.3: nothing is asked out of turn."""
-    del chromium
-    monkeypatch.setattr(program, "_FLAGS", (*program._FLAGS, "--ignore-certificate-errors"))
     asked: list[str] = []
     async with browsing_securely(certificate, asked) as browsing:
         await browsing.get("https://a.test/behind")

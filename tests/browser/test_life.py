@@ -19,7 +19,7 @@ from headwater.browser.processes import make_folder
 from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
-from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
+from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing
 from tests.browser.processes import (
     find_browser_processes,
     find_drivers,
@@ -30,6 +30,7 @@ from tests.browser.processes import (
 )
 from tests.program import environment, wait_until
 from tests.server import Answer
+from tests.waiting import until
 
 PAGE = "http://a.test/page"
 HANGS = "http://a.test/hangs"

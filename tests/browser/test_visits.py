@@ -13,12 +13,13 @@ import pytest
 from headwater.core.settings import Settings
 from headwater.demo.web import DemoWeb
 from tests import kinds
-from tests.browser.conftest import HTML, until
+from tests.browser.conftest import HTML
 from tests.browser.processes import find_browser_processes, find_drivers, is_running
 from tests.harness import AppHarness, open_harness
-from tests.program import forked
+from tests.program import forked, program_settings
 from tests.server import Answer, Site, page
 from tests.visitor import TODAY
+from tests.waiting import until
 
 NEWS = "http://news.test"
 RENDERED = page("rendered").replace("<article>", "<article hidden>") + (
@@ -175,14 +176,7 @@ async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_b
     await harness.operations.sources.create("walled", "manual", {"needs_browser": True})
     await harness.operations.frontier.submit([url], "walled")
     settings = harness.runtime.context.settings
-    with forked(
-        "worker",
-        cwd=tmp_path,
-        data_dir=settings.data_dir,
-        database_url=settings.database_url,
-        connect_to=",".join(settings.connect_to),
-        allow_networks=",".join(settings.allow_networks),
-    ) as worker:
+    with forked("worker", cwd=tmp_path, **program_settings(settings)) as worker:
         await until(lambda: url in site.waiting or worker.returncode is not None)
         started = [*find_browser_processes(folder), *find_drivers(folder)]
         worker.send_signal(signal.SIGTERM)

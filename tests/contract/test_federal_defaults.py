@@ -29,6 +29,7 @@ from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.federal.fields import HOME
 from headwater.sources.registry import configure
 from tests.harness import AppHarness, open_harness
+from tests.waiting import until
 
 TODAY = day_of(datetime.now(UTC), HOME)
 DOCS = Path(__file__).parents[2] / "docs"
@@ -152,7 +153,7 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
             await operations.sources.create(name, SOURCES[name].kind, settings)
         backfill = asyncio.create_task(operations.sources.backfill("bills", BACKFILL_SINCE))
         try:
-            await _until(lambda: len(host.requests) == BILLS_AN_HOUR)
+            await until(lambda: len(host.requests) == BILLS_AN_HOUR)
             daily = await operations.sources.sync("federal_register")
             assert (daily.error, daily.items, backfill.done()) == (None, len(DOCUMENTS), False)
         finally:
@@ -172,9 +173,3 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
         assert (await operations.sources.sync("federal_register")).error is None
         assert sum(asked.path.startswith("/api/v3/") for asked in host.requests) == 27  # each bill was looked up once
         assert len(host.keys) <= host.limit
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -31,7 +31,7 @@ from headwater.http import user_agents
 from headwater.http.client import GuardedResolver, HttpClient
 from tests import kinds
 from tests.browser.conftest import chromium, folder
-from tests.browser.processes import browsers, main_process
+from tests.browser.processes import find_browser_processes, find_process
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page, rss
@@ -208,6 +208,7 @@ async def test_a_refusal_is_not_retried(status: int, site: Site, harness: AppHar
     assert site.visits(LIST) == 1
 
 
+@pytest.mark.default_rate
 async def test_a_source_asks_twice_a_second(site: Site, harness: AppHarness) -> None:
     """The rate is 2 a second for each source; a source may have another."""
     urls = [f"http://api.test/{number}" for number in range(3)]
@@ -371,14 +372,14 @@ async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
     urls = [f"http://news.test/{number}" for number in range(3)]
     for url in urls:
         site.answers[url] = Answer(page(url), headers=headers)
-    assert browsers(folder) == []
+    assert find_browser_processes(folder) == []
     started = []
     for source, url in zip(("gao", "gao", "cbo"), urls, strict=True):
         if source not in {known.name for known in await harness.operations.sources.list_sources()}:
             await harness.operations.sources.create(source, "manual", {"needs_browser": True})
         await harness.operations.frontier.submit([url], source)
         await harness.work()
-        started.append(main_process(folder))
+        started.append(find_process("main", folder))
     assert await harness.outcomes() == dict.fromkeys(urls, "stored")
     assert len({*started}) == 1
     cookies = [seen.headers.get("Cookie") for seen in site.seen if seen.url in urls]

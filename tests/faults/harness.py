@@ -108,6 +108,16 @@ class Harness:
         self.kills += 1
         return self.programs.pop(program)
 
+    async def run_until_killed(self, *, point: str | None = None, plant: str | None = None) -> None:
+        """Run a program until it kills itself."""
+        victim = await self.start("up", point=point, plant=plant)
+        try:
+            await asyncio.wait_for(victim.wait(), 30)
+        except TimeoutError:
+            raise AssertionError(f"{point or plant!r} was not reached") from None
+        assert victim.returncode == -signal.SIGKILL
+        del self.programs[victim]
+
     async def let_leases_end(self) -> None:
         """Let the database's clock jump past all leases, and pauses of hosts, while nothing runs that goes by it."""
         assert not self.programs

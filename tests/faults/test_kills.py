@@ -39,13 +39,7 @@ async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
     """Spec 9.3: one crawl, killed once at each point of victim.py in turn."""
     async with crawl(hosts=50, pages=6, feeds=100, poll_concurrency=4) as harness:
         for point in POINTS:
-            victim = await harness.start("up", point=point, plant="brisk rescuer")
-            try:
-                await asyncio.wait_for(victim.wait(), 30)
-            except TimeoutError:
-                pytest.fail(f"the point {point!r} was not reached")
-            assert victim.returncode == -9
-            del harness.programs[victim]
+            await harness.run_until_killed(point=point, plant="brisk rescuer")
         await harness.start("up", plant="brisk rescuer")
         await harness.until_done(60)
         await harness.stop()

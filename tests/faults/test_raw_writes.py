@@ -58,13 +58,7 @@ async def work(harness: Harness) -> None:
 
 
 async def killed(harness: Harness, *, point: str | None = None, plant: str | None = None) -> None:
-    victim = await harness.start("up", point=point, plant=plant)
-    try:
-        await asyncio.wait_for(victim.wait(), 30)
-    except TimeoutError:
-        pytest.fail(f"{point or plant!r} was not reached")
-    assert victim.returncode == -9
-    del harness.programs[victim]
+    await harness.run_until_killed(point=point, plant=plant)
     await harness.let_leases_end()
 
 

@@ -1,51 +1,28 @@
 """The HTTP API, served for real (spec 6.7, 8.1)."""
 
-import asyncio
-import contextlib
-import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
 import structlog
 from fastapi import FastAPI
 
 from headwater.api import make_app
 from headwater.app.operations import Operations
-from headwater.app.roles import RoleName, serve
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from tests.api import TOKEN, Api, open_api
 from tests.faults.database import own_server
 from tests.harness import open_harness
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
-TOKEN = "a-token-for-tests"
-
-
-class Api:
-    """A client of a running API."""
-
-    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
-        self.session = session
-        self.base = base
-
-    async def get(self, path: str, **options: Any) -> tuple[int, Any]:
-        async with self.session.get(self.base + path, **options) as response:
-            return response.status, await response.json()
-
-    async def post(self, path: str, body: object, token: str | None = TOKEN) -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with self.session.post(self.base + path, json=body, headers=headers) as response:
-            return response.status, await response.json()
 
 
 @pytest.fixture
-async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
     """Settings of a database that holds two documents."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     for name in ("a", "b"):
@@ -55,23 +32,6 @@ async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings
         await harness.operations.sources.add(FEED)
         await harness.work()
     return settings
-
-
-@pytest.fixture
-async def api(filled: Settings) -> AsyncIterator[Api]:
-    async with open_api(filled) as api:
-        yield api
-
-
-@contextlib.asynccontextmanager
-async def open_api(settings: Settings, make: Callable[[Operations], FastAPI] = make_app) -> AsyncIterator[Api]:
-    """The API of a running program."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(settings, [RoleName.API], make, on_ready=address.set_result))
-    async with aiohttp.ClientSession() as session:
-        yield Api(session, await address)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
 
 
 async def test_it_says_that_it_lives_and_that_it_is_ready(api: Api) -> None:
@@ -119,7 +79,7 @@ async def test_documents_are_listed_by_pages_and_shown_whole(api: Api) -> None:
     assert len(document["raw_hash"]) == 64
 
 
-async def test_a_document_is_shown_as_markdown_for_as_long_as_its_raw_file_is_there(api: Api, filled: Settings) -> None:
+async def test_a_document_is_shown_as_markdown_while_its_raw_file_exists(api: Api, api_settings: Settings) -> None:
     """Issue 8: it is made from the raw file."""
     _, listed = await api.get("/documents?limit=1")
     _, document = await api.get(f"/documents/{listed['documents'][0]['id']}")
@@ -127,7 +87,7 @@ async def test_a_document_is_shown_as_markdown_for_as_long_as_its_raw_file_is_th
     async with api.session.get(api.base + path) as response:
         assert (response.status, response.content_type) == (200, "text/markdown")
         assert (await response.text()).startswith(f"# {document['title']}\n\nThe report on")
-    (filled.data_dir / "corpus" / document["raw_path"]).write_bytes(b"another")
+    (api_settings.data_dir / "corpus" / document["raw_path"]).write_bytes(b"another")
     status, answer = await api.get(path)
     assert (status, answer["error"]["reason"]) == (500, Reason.STORAGE)
     status, answer = await api.get("/documents/999999/markdown")
@@ -135,7 +95,7 @@ async def test_a_document_is_shown_as_markdown_for_as_long_as_its_raw_file_is_th
 
 
 async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_when_to_ask_again(
-    filled: Settings,
+    api_settings: Settings,
 ) -> None:
     """Spec 4.3, 8.1: whoever reads must not take the sandbox from the crawl."""
     made: list[Operations] = []
@@ -144,7 +104,7 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
         made.append(operations)
         return make_app(operations)
 
-    async with open_api(filled, make) as api:
+    async with open_api(api_settings, make) as api:
         _, listed = await api.get("/documents?limit=1")
         path = f"/documents/{listed['documents'][0]['id']}/markdown"
         (operations,) = made
@@ -157,9 +117,9 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
             assert (one.status, other.status) == (200, 200)
 
 
-async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(filled: Settings) -> None:
+async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(api_settings: Settings) -> None:
     """Spec 8.1."""
-    async with open_api(replace(filled, sandbox_timeout_seconds=0.000001)) as api:
+    async with open_api(replace(api_settings, sandbox_timeout_seconds=0.000001)) as api:
         _, listed = await api.get("/documents?limit=1")
         status, answer = await api.get(f"/documents/{listed['documents'][0]['id']}/markdown")
     assert (status, answer["error"]["reason"]) == (500, Reason.SANDBOX_TIMEOUT)

@@ -1,4 +1,4 @@
-"""The benches run, through the doors the product uses: what they say can be had any day (spec 2.5, 3.2)."""
+"""The benches run and print their figures (spec 2.5, 3.2)."""
 
 import gzip
 import json
@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.server import page
 
@@ -13,14 +16,21 @@ ROOT = Path(__file__).parent.parent.parent
 SMALL = ("--rows", "2000,4000", "--urls", "2000", "--hot-rows", "2000", "--claims", "20", "--rounds", "1")
 
 
-def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
-    command = [sys.executable, "-m", "bench.frontier", "--json", *SMALL, "--no-crawlee"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
+def run_bench(name: str, *options: str, **corpora: object) -> dict[str, dict[str, Any]]:
+    """Run a bench without the corpora of this machine, and return its figures by key."""
+    command = [sys.executable, "-m", f"bench.{name}", "--json", *options]
+    there = dict.fromkeys(("HEADWATER_CORPORA", "HEADWATER_PDFS"), "/nowhere") | corpora
+    surroundings = {**os.environ, **{variable: str(path) for variable, path in there.items()}}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=surroundings)
     assert done.returncode == 0, done.stderr
-    figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+    return {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+
+
+def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
+    figures = run_bench("frontier", *SMALL, "--no-peers")
     without_value = {key for key, figure in figures.items() if figure["value"] is None}
     assert without_value == {"crawlee_put_ratio", "crawlee_claim_ratio"}
-    assert all(figure["note"] == "left out by --no-crawlee" for key, figure in figures.items() if key in without_value)
+    assert all(figure["note"] == "left out by --no-peers" for key, figure in figures.items() if key in without_value)
     with_target = {key for key, figure in figures.items() if figure["target"]}
     assert with_target == without_value | {
         "put_new",
@@ -32,12 +42,7 @@ def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
 
 
 def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
-    small = ("--feeds", "12", "--addresses", "2000", "--rounds", "1", "--no-peers")
-    command = [sys.executable, "-m", "bench.feeds", "--json", *small]
-    nowhere = {**os.environ, "HEADWATER_CORPORA": "/nowhere"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
-    assert done.returncode == 0, done.stderr
-    figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+    figures = run_bench("feeds", "--feeds", "12", "--addresses", "2000", "--rounds", "1", "--no-peers")
     assert figures["too_soon"]["met"]
     assert figures["first_cycle"]["value"] > 0
     assert figures["unchanged_cycle"]["value"] > 0
@@ -52,7 +57,7 @@ def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
 
 
 def small_corpora(folder: Path) -> Path:
-    """Corpora of a few pages of our own, laid out as the real ones are."""
+    """Make small corpora with the layout of the real ones."""
     tests = folder / "trafilatura-eval" / "tests"
     (tests / "eval").mkdir(parents=True)
     truth = {}
@@ -67,11 +72,7 @@ def small_corpora(folder: Path) -> Path:
 
 def test_the_extraction_bench_prints_each_figure_beside_its_target(tmp_path: Path) -> None:
     """Issue 8."""
-    command = [sys.executable, "-m", "bench.extract", "--json", "--rounds", "1", "--no-peers"]
-    there = {**os.environ, "HEADWATER_CORPORA": str(small_corpora(tmp_path))}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=there)
-    assert done.returncode == 0, done.stderr
-    figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+    figures = run_bench("extract", "--rounds", "1", "--no-peers", HEADWATER_CORPORA=small_corpora(tmp_path))
     assert figures.keys() == {"ours_ms", "ratio", "text_trafilatura", "title_trafilatura", "date_trafilatura"}
     assert figures["ours_ms"]["value"] > 0
     assert (figures["ratio"]["value"], figures["ratio"]["note"]) == (None, "left out by --no-peers")
@@ -79,21 +80,9 @@ def test_the_extraction_bench_prints_each_figure_beside_its_target(tmp_path: Pat
     assert [figures[f"{field}_trafilatura"]["value"] for field in ("text", "title", "date")] == [100, 100, 100]
 
 
-def test_the_extraction_bench_says_why_it_measures_nothing() -> None:
+@pytest.mark.parametrize(("name", "variable"), [("extract", "HEADWATER_CORPORA"), ("pdfs", "HEADWATER_PDFS")])
+def test_a_bench_without_its_files_says_which_setting_names_them(name: str, variable: str) -> None:
     """Issue 8."""
-    command = [sys.executable, "-m", "bench.extract", "--json"]
-    nowhere = {**os.environ, "HEADWATER_CORPORA": "/nowhere"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
-    assert done.returncode == 0, done.stderr
-    (figure,) = json.loads(done.stdout)["figures"]
-    assert (figure["value"], figure["note"]) == (None, "no corpora: set HEADWATER_CORPORA")
-
-
-def test_the_pdf_bench_says_why_it_measures_nothing() -> None:
-    command = [sys.executable, "-m", "bench.pdfs", "--json"]
-    nowhere = {**os.environ, "HEADWATER_PDFS": "/nowhere"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
-    assert done.returncode == 0, done.stderr
-    (figure,) = json.loads(done.stdout)["figures"]
+    (figure,) = run_bench(name).values()
     assert (figure["value"], figure["met"]) == (None, None)
-    assert "HEADWATER_PDFS" in figure["note"]
+    assert variable in figure["note"]

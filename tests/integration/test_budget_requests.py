@@ -28,6 +28,7 @@ from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
 from tests.integration.test_budgets import most_in_an_hour
 from tests.server import Answer, Site, page, rss
+from tests.waiting import until
 
 LIST = f"http://{HOST}/list"
 OTHER_LIST = "http://api2.test/list"
@@ -338,7 +339,7 @@ async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(sit
             assert held == token
             return bool(later > until + timedelta(seconds=0.3) and time.monotonic() > over)
 
-        await eventually(has_gone_on)
+        await until(has_gone_on)
         wake.set()
         polled = await polling
         assert (polled.error, polled.items) == (None, 1)
@@ -369,7 +370,7 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
             return site.visits("http://news.test/feed") > polls
 
         try:
-            await eventually(is_polled)
+            await until(is_polled)
         finally:
             stop.set()
             await working
@@ -515,10 +516,3 @@ async def test_what_anybody_on_the_way_could_read_has_no_key(
         for url in (LIST, PAGES[0]):
             assert keys(site, url)[-1] == KEY
             assert keys(site, f"{url}/plain") == [None]
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < give_up, "it did not come true"
-        await asyncio.sleep(0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.app import roles
 from headwater.app.maintenance import RESCUERS
 from headwater.app.roles import run_fetch_pool
 from headwater.app.runtime import open_runtime
@@ -18,7 +19,7 @@ from headwater.core.settings import Settings
 from headwater.db import canonical
 from headwater.db.context import open_database_context
 from tests.harness import AppHarness, open_harness
-from tests.program import forked
+from tests.program import forked, program_settings
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -205,9 +206,10 @@ async def test_links_expire_after_48_hours(site: Site, harness: AppHarness) -> N
 
 
 async def test_only_one_run_works_at_a_time_and_the_next_continues_a_killed_one(
-    site: Site, harness: AppHarness, make_settings: Callable[..., Settings]
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.4, 5.5, 9.3."""
+    monkeypatch.setattr(roles, "GRACE_SECONDS", 0.2)
     pages(site, "a", "b")
     site.hanging.add("http://news.test/a")
     await add_feed(harness)
@@ -238,17 +240,8 @@ async def test_a_run_continues_after_a_killed_program_when_its_leases_have_expir
     pages(site, "a", "b")
     site.hanging.add("http://news.test/a")
     await add_feed(harness)
-    settings = harness.runtime.context.settings
-    with forked(
-        "canonical",
-        "run",
-        cwd=tmp_path,
-        database_url=settings.database_url,
-        data_dir=settings.data_dir,
-        connect_to=",".join(settings.connect_to),
-        allow_networks=",".join(settings.allow_networks),
-        host_delay_ms=0,
-    ) as program:  # which is killed at the end
+    given = program_settings(harness.runtime.context.settings)
+    with forked("canonical", "run", cwd=tmp_path, **given) as program:  # it is killed at the end
         async with asyncio.timeout(30):
             while "http://news.test/a" not in site.waiting:
                 await asyncio.sleep(0.01)

@@ -21,8 +21,8 @@ from headwater.db.changes import Change, format_cursor
 from headwater.db.pool import Database, open_database
 from headwater.storage.backup import back_up
 from headwater.storage.restore import restore
+from tests.api import TOKEN, Api, open_api
 from tests.harness import AppHarness
-from tests.integration.test_api import TOKEN, Api, open_api
 from tests.integration.test_backup import new_database
 from tests.pen import HOST, NOON, fail_job, write, write_all
 from tests.program import forked, headwater

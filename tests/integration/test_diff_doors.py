@@ -1,15 +1,15 @@
-"""What changed in a document that was updated, by the command and by the API (spec 4.4, 8.2)."""
+"""What changed in a document that was api_settings, by the command and by the API (spec 4.4, 8.2)."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headwater.core.settings import Settings
+from tests.api import Api
 from tests.harness import open_harness
-from tests.integration.test_api import Api, open_api
 from tests.program import headwater
 from tests.server import Answer, Site, page
 
@@ -19,7 +19,7 @@ NOTE = "<p>Correction: an earlier version of this report named the wrong council
 
 
 @pytest.fixture
-async def updated(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
     """Settings of a database with a document of three revisions, and one of one."""
     bodies = [
         page("flood defences"),
@@ -37,12 +37,6 @@ async def updated(site: Site, make_settings: Callable[..., Settings]) -> Setting
         assert await harness.rows("SELECT max(revision) FROM documents") == [(3,)]
         await harness.rows("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
     return settings
-
-
-@pytest.fixture
-async def api(updated: Settings) -> AsyncIterator[Api]:
-    async with open_api(updated) as api:
-        yield api
 
 
 async def test_the_api_tells_what_changed(api: Api) -> None:
@@ -99,8 +93,8 @@ async def test_what_cannot_be_compared_is_refused(api: Api, path: str, status: i
     assert (answered, body["error"]["reason"]) == (status, reason)
 
 
-async def test_the_command_tells_what_changed(updated: Settings, tmp_path: Path) -> None:
-    words = {"database_url": updated.database_url, "data_dir": updated.data_dir}
+async def test_the_command_tells_what_changed(api_settings: Settings, tmp_path: Path) -> None:
+    words = {"database_url": api_settings.database_url, "data_dir": api_settings.data_dir}
 
     def run(*arguments: str) -> tuple[int, str]:
         ended = headwater("diff", *arguments, cwd=tmp_path, **words)

@@ -21,8 +21,8 @@ from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST
 from headwater.changes.webhooks import LONGEST_SECONDS
 from headwater.core.settings import Settings
 from headwater.db.pool import Database
+from tests.api import open_api
 from tests.harness import open_harness
-from tests.integration.test_api import open_api
 from tests.integration.test_webhooks import delivering, until_settled
 from tests.pen import HOST, write_all
 

@@ -9,16 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from headwater.api import make_app
-from headwater.app.roles import RoleName, serve
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.frontier import operations, retry
+from tests.api import TOKEN, Api
 from tests.harness import AppHarness, open_harness
-from tests.integration.test_api import TOKEN, Api
 from tests.integration.test_frontier_doors import REFUSED
 from tests.server import Answer, Site, page
 
@@ -30,15 +27,9 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
 
 
 @pytest.fixture
-async def api(harness: AppHarness) -> AsyncIterator[Api]:
-    """The API of a program that runs beside the house, on its database."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    settings = harness.runtime.context.settings
-    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
-    async with aiohttp.ClientSession() as session:
-        yield Api(session, await address)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+def api_settings(harness: AppHarness) -> Settings:
+    """The API runs next to the harness, on its database."""
+    return harness.runtime.context.settings
 
 
 async def test_a_batch_is_answered_url_by_url(api: Api) -> None:

@@ -12,27 +12,19 @@ from headwater.core.errors import OperatorError
 from headwater.core.frontier import FetchOutcome, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.db import hosts, sources
+from headwater.db import hosts
 from headwater.db.context import open_database_context
 from headwater.db.frontier import FOREVER
 from headwater.db.pool import Connection, Database
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier import rescue
 from headwater.frontier.retry import retry_all
+from tests.frontier import LEASE, NOW, STORED, Frontier
 from tests.harness import AppHarness, open_harness
-from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 from tests.server import Answer, Site, page, rss
 
 both_servers = pytest.mark.both_servers
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-async def frontier(database: Database) -> Frontier:
-    async with database.connection() as connection:
-        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, due={})
-    assert source
-    return Frontier(database, source.id)
 
 
 async def claimed_urls(frontier: Frontier) -> list[str]:

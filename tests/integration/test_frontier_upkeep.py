@@ -12,12 +12,10 @@ from headwater.core.frontier import FetchOutcome, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import frontier as store
-from headwater.db import sources
 from headwater.db.context import open_database_context
-from headwater.db.pool import Database
 from headwater.frontier import rescue
 from headwater.frontier.retry import retry_all
-from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
+from tests.frontier import LEASE, NOW, STORED, Frontier
 
 pytestmark = pytest.mark.both_servers
 
@@ -27,14 +25,6 @@ ENDINGS = [
     FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD),
     FetchOutcome(Reason.HTTP_5XX, UrlStatus.PENDING),
 ]
-
-
-@pytest.fixture
-async def frontier(database: Database) -> Frontier:
-    async with database.connection() as connection:
-        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, due={})
-    assert source
-    return Frontier(database, source.id)
 
 
 async def counted(frontier: Frontier) -> list[tuple[object, ...]]:

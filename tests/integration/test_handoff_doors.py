@@ -3,7 +3,7 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import pytest
 
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from tests.api import Api
 from tests.harness import AppHarness, open_harness
-from tests.integration.test_api import Api, open_api
-from tests.program import headwater
+from tests.program import headwater, program_settings
 from tests.replaying import urlset
 from tests.server import Answer, Site, page, rss
 
@@ -26,7 +26,7 @@ Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
 
 @pytest.fixture
-async def settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
     """Settings of a database with a source of two items, one of which has a page, and a second source."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     site.answers["http://slow.test/feed"] = rss("http://slow.test/a")
@@ -40,26 +40,14 @@ async def settings(site: Site, make_settings: Callable[..., Settings]) -> Settin
 
 
 @pytest.fixture
-async def api(settings: Settings) -> AsyncIterator[Api]:
-    async with open_api(settings) as api:
-        yield api
-
-
-@pytest.fixture
-def program(settings: Settings, tmp_path: Path) -> Program:
+def program(api_settings: Settings, tmp_path: Path) -> Program:
     """The real program."""
-    given = {
-        "database_url": settings.database_url,
-        "data_dir": settings.data_dir,
-        "connect_to": ",".join(settings.connect_to),
-        "allow_networks": "127.0.0.0/8",
-        "host_delay_ms": 0,
-    }
+    given = program_settings(api_settings)
     return lambda *words: asyncio.to_thread(headwater, *words, cwd=tmp_path, **given)
 
 
-async def fetch_all(settings: Settings) -> None:
-    async with open_harness(settings) as harness:
+async def fetch_all(api_settings: Settings) -> None:
+    async with open_harness(api_settings) as harness:
         await harness.work()
 
 
@@ -67,13 +55,13 @@ def counts(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: answer[f"handoff_{name}_count"] for name in COUNTS}
 
 
-async def test_a_sync_answers_with_its_run_and_four_counts(api: Api, settings: Settings) -> None:
+async def test_a_sync_answers_with_its_run_and_four_counts(api: Api, api_settings: Settings) -> None:
     """Spec 7.1, 7.4."""
     assert (await api.post("/scraping/news/sync", {}, token=None))[0] == 401
     status, first = await api.post("/scraping/news/sync", {})
     assert (status, first["scrape_run_id"], first["items"], first["new_items"], first["new_urls"]) == (200, 1, 2, 2, 2)
     assert counts(first) == {"queued": 0, "completed": 2, "failed": 0, "skipped": 0}
-    await fetch_all(settings)
+    await fetch_all(api_settings)
     _, second = await api.post("/scraping/news/sync", {})
     assert counts(second) == {"queued": 0, "completed": 0, "failed": 0, "skipped": 2}
 
@@ -163,9 +151,9 @@ async def test_a_second_sync_is_refused_with_the_run_under_way(site: Site, api: 
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_sync_during_a_poll_is_refused(api: Api, settings: Settings) -> None:
+async def test_a_sync_during_a_poll_is_refused(api: Api, api_settings: Settings) -> None:
     """Spec 7.1: a poll is no run, so the error has no run id."""
-    async with open_harness(settings) as harness:
+    async with open_harness(api_settings) as harness:
         await harness.rows(
             "UPDATE poll_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
             "lease_until = now() + interval '1 min' WHERE source_id = (SELECT id FROM sources WHERE name = 'news')"
@@ -205,11 +193,11 @@ async def test_a_sync_reads_by_the_requested_method(site: Site, api: Api) -> Non
     assert (await api.post("/scraping/news/sync", {"method": None}))[1]["method"] == "main"
 
 
-async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings: Settings) -> None:
+async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, api_settings: Settings) -> None:
     """Spec 7.3."""
     await api.post("/scraping/news/sync", {})
     assert (await api.get("/jobs?status=queued"))[1]["total"] == 2
-    await fetch_all(settings)
+    await fetch_all(api_settings)
     _, ready = await api.get("/jobs", params={"source": "news", "status": "ready"})
     assert [(job["url"], job["document_id"]) for job in ready["jobs"]] == [("http://news.test/a", 1)]
     _, failed = await api.get("/jobs", params={"reason": "not_found", "scrape_run_id": 1})
@@ -222,12 +210,12 @@ async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings:
     assert (await api.post(path, {}))[1]["status"] == "queued"
     status, answer = await api.post(path, {})
     assert (status, answer["error"]["reason"]) == (409, Reason.NOT_FAILED)
-    await fetch_all(settings)
+    await fetch_all(api_settings)
     assert (await api.get(f"/jobs/{job['job_id']}"))[1]["status"] == "ready"
     assert (await api.post("/jobs/retry", {"source": "news"}))[1] == {"retried": 0}
 
 
-async def test_metrics_report_waiting_and_failed_jobs_and_hand_offs(api: Api, settings: Settings) -> None:
+async def test_metrics_report_waiting_and_failed_jobs_and_hand_offs(api: Api, api_settings: Settings) -> None:
     """Spec 6.7; issue 9."""
 
     async def measured() -> dict[str, float]:
@@ -239,8 +227,8 @@ async def test_metrics_report_waiting_and_failed_jobs_and_hand_offs(api: Api, se
     found = await measured()
     assert (found['headwater_jobs{status="queued"}'], found['headwater_handoffs_total{end="completed"}']) == (2, 2)
     assert (found["headwater_handoffs_waiting"], found["headwater_handoffs_waiting_seconds"]) == (0, 0)
-    await fetch_all(settings)
-    async with open_harness(settings) as harness:
+    await fetch_all(api_settings)
+    async with open_harness(api_settings) as harness:
         await harness.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
         await harness.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
     found = await measured()
@@ -273,13 +261,13 @@ async def test_rolled_back_hand_offs_are_reported_and_work_again_when_applied(ap
     assert (await api.get("/scraping/news/handoffs"))[1]["total"] == 2
 
 
-async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings, program: Program) -> None:
+async def test_the_command_line_syncs_lists_shows_and_retries(api_settings: Settings, program: Program) -> None:
     """Spec 8.2."""
     synced = json.loads((await program("source", "sync", "news", "--json")).stdout)
     assert (synced["scrape_run_id"], synced["items"]) == (1, 2)
     assert counts(synced) == {"queued": 0, "completed": 2, "failed": 0, "skipped": 0}
     assert (await program("source", "sync", "news")).stdout.endswith("Run 2: 0 handed off, 2 skipped.\n")
-    await fetch_all(settings)
+    await fetch_all(api_settings)
 
     listed = json.loads((await program("handoff", "list", "--source", "news", "--json")).stdout)
     assert listed["total"] == 2
@@ -300,7 +288,7 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
     assert json.loads((await program("handoff", "jobs", "--json")).stdout)["total"] == 2
 
     assert "queued" in (await program("handoff", "retry", str(failed["handoff_id"]))).stdout
-    await fetch_all(settings)
+    await fetch_all(api_settings)
     chosen = ("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
     assert "--yes" in (await program(*chosen)).stderr
     assert (await program(*chosen, "--yes")).stdout == "1 job waits for its page again.\n"

@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,15 +15,9 @@ from headwater.core.settings import Settings
 from headwater.db.sources import PollClaim
 from tests.harness import AppHarness, open_harness
 from tests.server import Site, rss
+from tests.waiting import until
 
 ROBOTS = "/robots.txt"
-
-
-async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = 20.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < give_up, "it did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def add_feeds(harness: AppHarness, site: Site, count: int) -> list[str]:
@@ -74,7 +67,7 @@ async def test_one_look_is_enough_for_all_that_is_due(site: Site, make_settings:
             return await harness.rows("SELECT count(*) FROM poll_state WHERE last_success_at IS NOT NULL") == [(40,)]
 
         async with polling(harness):
-            await eventually(all_are_polled)
+            await until(all_are_polled)
         assert most_at_once(site) <= 3
         assert await held(harness) == []
 
@@ -93,7 +86,7 @@ async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
             return all(site.visits(url) for url in urls)
 
         async with polling(harness):
-            await eventually(all_have_come)
+            await until(all_have_come)
         assert [seen.url.endswith(ROBOTS) for seen in site.seen] == [True] * 5 + [False] * 5
         assert most_at_once(site) == 1
 
@@ -112,7 +105,7 @@ async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
 
         stop = asyncio.Event()
         working = asyncio.create_task(PollerRole(harness.runtime).run(stop, grace_seconds=0.1))
-        await eventually(both_hang)
+        await until(both_hang)
         (leased,), (hosts,) = await harness.rows(
             "SELECT count(*) FROM poll_state WHERE lease_token IS NOT NULL "
             "UNION ALL SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL"
@@ -151,7 +144,7 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
         stop = asyncio.Event()
         role = PollerRole(harness.runtime)
         working = asyncio.create_task(role.run(stop, grace_seconds=0.1))
-        await eventually(both_hang)
+        await until(both_hang)
         late, begun = timedelta(seconds=90), len(left)
         for under_way in role._polls:
             under_way.cancel()
@@ -159,7 +152,7 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
         async def the_next_is_begun() -> bool:
             return len(left) > begun
 
-        await eventually(the_next_is_begun)
+        await until(the_next_is_begun)
         stop.set()
         await working
         assert min(left) > 60

@@ -10,7 +10,7 @@ from headwater.db import sources
 from headwater.db.sources import PollClaim
 from headwater.discovery.discover import keep_lease
 from tests.harness import AppHarness
-from tests.integration.test_polling import eventually
+from tests.waiting import until
 
 LEASE = timedelta(seconds=0.3)
 
@@ -31,7 +31,7 @@ async def test_a_lease_is_renewed_while_the_reading_goes_on(harness: AppHarness)
         return until > claim.lease.until + LEASE
 
     async with keep_lease(context.database, context.clock, claim, None):
-        await eventually(is_extended)
+        await until(is_extended)
 
 
 async def test_a_reading_is_stopped_once_its_lease_is_anothers(harness: AppHarness) -> None:

@@ -1,33 +1,28 @@
 """Runs and days through the doors that people have: the API and the command line (spec 6.3, 6.5, 6.7, 8.2; issue 7)."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
-from headwater.api import make_app
 from headwater.app import schema
-from headwater.app.roles import RoleName, serve
 from headwater.core.settings import Settings
 from headwater.demo.answers import always, status
 from headwater.demo.api import ApiRequest
 from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_site import serving
 from headwater.demo.web import DemoWeb
+from tests.api import TOKEN, open_api
 from tests.govuk import NIGHT, QUICK, page
 from tests.program import headwater
 from tests.stepping import make_clock, step_clock
 
 MakeSettings = Callable[..., Settings]
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
-TOKEN = "a-token-for-tests"
 
 
 class Held:
@@ -61,22 +56,11 @@ async def prepared(api: GovukApi, make_settings: MakeSettings, database_url: str
 @pytest.fixture
 async def ask(prepared: Settings) -> AsyncIterator[Ask]:
     """A way to ask the API of a running program that has the source, and one that is not dated."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving_ = asyncio.create_task(serve(prepared, [RoleName.API], make_app, on_ready=address.set_result))
-    base = await address
-    async with aiohttp.ClientSession() as session:
-
-        async def send(method: str, path: str, body: object = None, token: str | None = TOKEN) -> tuple[int, Any]:
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            async with session.request(method, base + path, json=body, headers=headers) as response:
-                return response.status, await response.json()
-
+    async with open_api(prepared) as served:
         for name, kind, given in (("govuk", "govuk", QUICK), ("news", "site", {"feed_url": "http://news.test/feed"})):
-            status_, _ = await send("POST", "/sources", {"name": name, "kind": kind, "settings": given})
-            assert status_ == 201
-        yield send
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving_
+            body = {"name": name, "kind": kind, "settings": given}
+            assert (await served.request("POST", "/sources", body))[0] == 201
+        yield served.request
 
 
 async def ended(ask: Ask, run_id: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from headwater.demo.answers import always, hang, status
 from headwater.demo.api import ApiRequest
 from tests import kinds
 from tests.govuk import DAY, NIGHT, NOON, DayHarness, open_day_harness, page
+from tests.waiting import until
 
 MakeSettings = Callable[..., Settings]
 ONE_DAY = timedelta(days=1)
@@ -210,13 +211,6 @@ async def test_a_stop_ends_what_was_begun_by_hand(make_settings: MakeSettings) -
         assert (ended["status"], ended["reason"]) == ("failed", "shutdown")
         harness.api.faults.clear()
         assert (await harness.ingest())["status"] == "succeeded"
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    """Look until something holds."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_run_that_takes_longer_than_its_deadline_has_failed_and_keeps_its_items(

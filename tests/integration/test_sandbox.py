@@ -18,6 +18,7 @@ from headwater.core.reasons import Reason
 from headwater.sandbox.pool import Sandbox
 from tests.integration import misdeeds
 from tests.integration.misdeeds import Finding
+from tests.waiting import until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTHING = type(None)
@@ -56,13 +57,6 @@ def told(folder: Path) -> list[tuple[int, int]]:
     """Who said it is busy: pairs of child and fork server."""
     names = [file.name.split(".") for file in folder.iterdir()]
     return [(int(child), int(server)) for _, child, server in names]
-
-
-async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        await asyncio.sleep(0.005)
 
 
 async def test_a_result_comes_back_as_the_type_asked_for(sandbox: Sandbox) -> None:
@@ -148,7 +142,7 @@ async def test_a_call_that_takes_too_long_is_killed_and_its_child_replaced(sandb
     child = await sandbox.run(misdeeds.process, returns=int)
     error = await failure(sandbox, misdeeds.spin, seconds=0.1)
     assert (error.reason, str(error)) == (Reason.SANDBOX_TIMEOUT, "stopped after 0.1 s")
-    await eventually(lambda: not exists(child))
+    await until(lambda: not exists(child))
     assert await sandbox.run(misdeeds.process, returns=int) != child
 
 
@@ -172,7 +166,7 @@ async def test_a_result_that_is_too_large_is_not_taken(sandbox: Sandbox) -> None
     child = await sandbox.run(misdeeds.process, returns=int)
     error = await failure(sandbox, misdeeds.produce, 1024 * 1024, returns=bytes, output_bytes=1024 * 1024)
     assert error.reason is Reason.SANDBOX_OUTPUT
-    await eventually(lambda: not exists(child))
+    await until(lambda: not exists(child))
     assert len(await sandbox.run(misdeeds.produce, 1000, returns=bytes, output_bytes=1010)) == 1000
 
 
@@ -197,7 +191,7 @@ async def test_the_death_of_a_child_is_a_failure_of_its_call_only(
 async def test_a_child_that_dies_between_calls_is_replaced_unnoticed(sandbox: Sandbox) -> None:
     child = await sandbox.run(misdeeds.process, returns=int)
     os.kill(child, signal.SIGKILL)
-    await eventually(lambda: not exists(child))
+    await until(lambda: not exists(child))
     assert await sandbox.run(misdeeds.process, returns=int) != child
 
 
@@ -252,12 +246,12 @@ async def test_calls_beyond_the_children_wait_their_turn(sandbox: Sandbox) -> No
 
 async def test_cancelling_a_call_kills_its_child_and_gives_its_place_back(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(sandbox.run(misdeeds.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
-    await eventually(lambda: told(tmp_path) != [])
+    await until(lambda: told(tmp_path) != [])
     [(child, _)] = told(tmp_path)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await eventually(lambda: not exists(child))
+    await until(lambda: not exists(child))
     assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
 
 
@@ -276,12 +270,12 @@ async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
 async def test_the_death_of_the_fork_server_is_mended(sandbox: Sandbox, tmp_path: Path) -> None:
     server = await sandbox.run(misdeeds.parent, returns=int)
     call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
-    await eventually(lambda: told(tmp_path) != [])
+    await until(lambda: told(tmp_path) != [])
     [(child, _)] = told(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert (await call).reason is Reason.SANDBOX_TIMEOUT
     assert await sandbox.run(misdeeds.parent, returns=int) != server
-    await eventually(lambda: not lives(child))
+    await until(lambda: not lives(child))
 
 
 async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path) -> None:
@@ -291,7 +285,7 @@ async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path
     server = await sandbox.run(misdeeds.parent, returns=int)
     busy = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=60))
     queued = [asyncio.create_task(failure(sandbox, misdeeds.spin, seconds=60)) for _ in range(5)]
-    await eventually(lambda: told(tmp_path) != [])
+    await until(lambda: told(tmp_path) != [])
     processes = {server, *idle, *told(tmp_path)[0]}
     assert all(map(exists, processes))
     began = time.monotonic()
@@ -330,22 +324,22 @@ async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_pat
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "busy"), str(Path(misdeeds.__file__).parents[2])]
     program = await asyncio.create_subprocess_exec(*command)
     try:
-        await eventually(lambda: len(told(tmp_path)) == 2)
+        await until(lambda: len(told(tmp_path)) == 2)
     finally:
         program.kill()
         await program.wait()
     processes = {number for pair in told(tmp_path) for number in pair}
     assert len(processes) == 3
-    await eventually(lambda: not any(map(lives, processes)), seconds=2)
+    await until(lambda: not any(map(lives, processes)), seconds=2)
 
 
 async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
-    await eventually(lambda: told(tmp_path) != [])
+    await until(lambda: told(tmp_path) != [])
     [(child, server)] = told(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert (await call).reason is Reason.SANDBOX_TIMEOUT
-    await eventually(lambda: not lives(child), seconds=5)
+    await until(lambda: not lives(child), seconds=5)
 
 
 def test_every_error_of_ours_but_one_can_cross_over() -> None:

@@ -1,26 +1,20 @@
 """The API of sources: the same as by the command line (spec 3.1, 8.1; issue 6)."""
 
-import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-import aiohttp
 import pytest
 
-from headwater.api import make_app
-from headwater.app.roles import RoleName, serve
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.pool import Database
+from tests.api import TOKEN, open_api
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
 HOME = "http://news.test/"
-TOKEN = "a-token-for-tests"
 HTML = {"Content-Type": "text/html"}
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -31,21 +25,8 @@ async def ask(site: Site, make_settings: Callable[..., Settings], database: Data
     """A way to ask the API of a running program."""
     del database  # whose schema it needs
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
-    base = await address
-
-    async with aiohttp.ClientSession() as session:
-
-        async def send(method: str, path: str, body: object = None, token: str | None = TOKEN) -> tuple[int, Any]:
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            async with session.request(method, base + path, json=body, headers=headers) as response:
-                is_json = response.content_type == "application/json"
-                return response.status, await (response.json() if is_json else response.text())
-
-        yield send
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with open_api(settings) as api:
+        yield api.request
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.pool import Database, open_database
+from tests.api import TOKEN, Api, open_api
 from tests.harness import open_harness
-from tests.integration.test_api import TOKEN, Api, open_api
 from tests.pen import write_all
 from tests.program import headwater
 from tests.receiver import ReceiverServer

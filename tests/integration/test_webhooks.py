@@ -21,11 +21,12 @@ from headwater.core.settings import Settings
 from headwater.db import changes
 from headwater.db.context import open_database_context
 from headwater.db.pool import Database
+from tests.api import TOKEN, open_api
 from tests.harness import AppHarness, open_harness
-from tests.integration.test_api import TOKEN, open_api
 from tests.pen import fail_job, write_all
 from tests.receiver import HANG, RESET, ReceiverServer
 from tests.server import Answer, Site, page, rss
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -51,13 +52,6 @@ async def delivering(harness: AppHarness) -> AsyncIterator[None]:
     finally:
         stop.set()
         await working
-
-
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "the condition did not become true"
-        await asyncio.sleep(0.01)
 
 
 async def until_settled(harness: AppHarness) -> None:

@@ -17,21 +17,14 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.dates import bounds
+from headwater.demo import api as demo_api
 from headwater.demo.answers import Maker, always, busy, hang, reset, status, truncated
-from headwater.demo.api import (
-    ApiRequest,
-    empty_page,
-    error_under_200,
-    moved_total,
-    short_page,
-    shrunk_total,
-    text_error,
-    text_under_200,
-)
+from headwater.demo.api import ApiRequest
 from headwater.demo.govuk_api import GovukApi, RateLimit
-from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage, content_id, make_catalogue
+from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api, serving
 from headwater.demo.web import DemoWeb
+from tests.govuk import page as make_page
 from tests.visitor import TODAY, get, visitor
 
 HOME = "http://govuk.demo.test"
@@ -40,14 +33,7 @@ RIVER_TAXON = next(iter(TAXON_NAMES))
 
 
 def page(link: str, at: datetime | None = SUMMER, **details: Any) -> GovukPage:
-    known = {
-        "title": f"About {link}",
-        "first_published_at": at,
-        "public_timestamp": at,
-        "updated_at": SUMMER,
-        "content_id": content_id(link),
-    }
-    return GovukPage(link=link, **(known | details))
+    return make_page(link, at, **({"updated_at": SUMMER} | details))
 
 
 def minutes(number: float) -> timedelta:
@@ -335,10 +321,10 @@ async def test_a_fault_starts_with_the_nth_matching_request_and_lasts_so_many_ti
 @pytest.mark.parametrize(
     ("fault", "code", "start"),
     [
-        (text_error(503), 503, b"The search did not answer"),
-        (text_error(400), 400, b"The search did not answer"),
-        (text_under_200, 200, b"The search is away"),
-        (error_under_200, 200, b'{"error": '),
+        (demo_api.text_error(503), 503, b"The search did not answer"),
+        (demo_api.text_error(400), 400, b"The search did not answer"),
+        (demo_api.text_under_200, 200, b"The search is away"),
+        (demo_api.error_under_200, 200, b'{"error": '),
     ],
 )
 async def test_errors_can_be_text_under_a_json_type_or_under_200(fault: Any, code: int, start: bytes) -> None:
@@ -364,7 +350,12 @@ async def test_faults_can_cut_the_connection_to_an_api(fault: Any) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "start", "total", "results"),
-    [(empty_page, 10, 30, 0), (short_page, 10, 30, 9), (shrunk_total, 20, 29, 9), (moved_total, 20, 31, 10)],
+    [
+        (demo_api.empty_page, 10, 30, 0),
+        (demo_api.short_page, 10, 30, 9),
+        (demo_api.shrunk_total, 20, 29, 9),
+        (demo_api.moved_total, 20, 31, 10),
+    ],
 )
 async def test_a_fault_alters_a_page_of_results(fault: Maker, start: int, total: int, results: int) -> None:
     """Spec 6.5."""
@@ -466,7 +457,7 @@ async def test_a_day_of_thousands_takes_several_requests_and_each_can_get_a_faul
     """Spec 6.2, 6.5."""
     pages = make_catalogue(TODAY, new=2000, latest=1000)
     async with visiting(GovukApi(pages)) as visit:
-        visit.api.faults.plan(empty_page, when=ApiRequest.is_search, nth=2)
+        visit.api.faults.plan(demo_api.empty_page, when=ApiRequest.is_search, nth=2)
         starts = (0, 1500, 1500)
         sizes = [len(await visit.links(count=1500, start=start, order="public_timestamp")) for start in starts]
         assert sizes == [1500, 0, 1500]

@@ -1,0 +1,51 @@
+"""The frontier on a real database, with a clock that the test sets."""
+
+from datetime import UTC, datetime, timedelta
+
+from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.db.frontier import lock_claims
+from headwater.db.pool import Connection, Database
+from headwater.frontier.claim import Finish, claim, finish
+from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.frontier.submit import priority as rank
+
+STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+LEASE = timedelta(seconds=60)
+DELAY_MS = 1000
+
+
+class Frontier:
+    """The frontier with a clock in hand."""
+
+    def __init__(self, database: Database, source_id: int) -> None:
+        self.database = database
+        self.source_id = source_id
+        self.now = NOW
+
+    async def put(self, *urls: str, origin: Origin = Origin.FEED, priority: int = 5) -> Submitted:
+        batch = [Candidate(url, self.source_id, origin, rank(priority, origin)) for url in urls]
+        return await self.database.transact(lambda connection: submit(connection, batch, self.now))
+
+    async def take(self, limit: int = 10, holder: str = "me") -> list[Claim]:
+        return await claim(
+            self.database, now=self.now, lease=LEASE, holder=holder, limit=limit, default_delay_ms=DELAY_MS
+        )
+
+    async def end(self, claimed: Claim, ending: FetchOutcome, *, not_before: datetime | None = None) -> bool:
+        """Finish a claim the way a worker does; False when the fence refused it."""
+
+        async def work(connection: Connection) -> bool:
+            if claimed.url_id not in await lock_claims(connection, [claimed]):
+                return False
+            key, token = claimed.host.politeness_key, claimed.lease.token
+            release = HostRelease(key, token, not_before or self.now)
+            await finish(connection, [Finish(claimed, ending, release)], self.now)
+            return True
+
+        return await self.database.transact(work)
+
+    async def rows(self, query: str) -> list[tuple[object, ...]]:
+        async with self.database.connection() as connection:
+            return [tuple(row) for row in await connection.fetch(query)]
