@@ -1,4 +1,4 @@
-"""Databases of tests, made and dropped on one connection of its own for all of them."""
+"""Makes and drops the databases of tests on one connection."""
 
 import asyncio
 from functools import cached_property
@@ -13,27 +13,27 @@ from headwater.db.pool import open_database
 
 
 class Admin:
-    """Connects to a server when it is first asked for something, on a loop that runs only then."""
+    """Connects to a server at the first statement, on an event loop that runs only during statements."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
     def address(self, name: str) -> str:
-        """The DSN of a database."""
+        """Return the DSN of a database."""
         return urlsplit(self._dsn)._replace(path=f"/{name}").geturl()
 
     def create(self, name: str, *, with_schema: bool) -> None:
-        """Make a database: a copy, as the schema takes long to make."""
+        """Make a database as a copy of one, because making the schema takes long."""
         self._execute(
             f"CREATE DATABASE {name} TEMPLATE {self._model if with_schema else 'template1'} STRATEGY file_copy"
         )
 
     def drop(self, name: str) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database and its connections."""
         self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def close(self) -> None:
-        """Let go of the server, which may be gone already."""
+        """Close the connection. The server may have ended already."""
         if "_connection" in vars(self):
             self._connection.terminate()
             self._loop.run_until_complete(asyncio.sleep(0))
@@ -49,7 +49,7 @@ class Admin:
 
     @cached_property
     def _model(self) -> str:
-        """The database that others are copied from."""
+        """The database that is copied."""
         name = "with_schema"
         self._execute(f"CREATE DATABASE {name} STRATEGY file_copy")
 

@@ -1,7 +1,6 @@
-"""New clusters for tests in a moment: copies of one that PostgreSQL's own programs have made, which take half a second.
+"""Database clusters for tests: copies of one that PostgreSQL's programs made, because making one takes half a second.
 
-How those make one, and what is left when they are killed, is shown by test_embedded.py and by programs that are started
-instead of forked.
+test_embedded.py and programs that are started instead of forked show how a cluster is made and what a kill leaves.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ _models: list[Path] = []
 
 
 def model() -> Path:
-    """Return a data folder with a cluster in it, at rest; the first who asks has it made."""
+    """Return a data folder with a stopped cluster. The first call makes it."""
     if not _models:
         folder = _common.enter_context(scratch_folder()) / "data"
         with use_for_clusters(create_cluster):
@@ -31,13 +30,13 @@ def model() -> Path:
 
 
 def remove_model() -> None:
-    """Remove it, if it was made."""
+    """Remove the cluster if it was made."""
     _models.clear()
     _common.close()
 
 
 def copying(folder: Path) -> Maker:
-    """What makes a cluster by copying that of a data folder; where it cannot, the programs say why."""
+    """Return a function that makes a cluster by copying that of a data folder. If it cannot, the programs make one."""
 
     def copy(cluster: Cluster, programs: Path, start_lock: int) -> None:
         made, new = folder / "postgres" / cluster.home.name, cluster.home / "cluster.new"
@@ -54,7 +53,7 @@ def copying(folder: Path) -> Maker:
 
 @contextlib.contextmanager
 def use_for_clusters(make: Maker) -> Iterator[None]:
-    """Let clusters be made so."""
+    """Make clusters with this function during the block."""
     before, embedded.create_cluster = embedded.create_cluster, make
     try:
         yield

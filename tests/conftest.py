@@ -1,6 +1,6 @@
-"""Real parts for every test: one PostgreSQL server of a sort a session, a database of its own for each test.
+"""The fixtures of all tests. A session has one server of each PostgreSQL version, and each test a database of its own.
 
-Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
+Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that is supported.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 _admins: dict[str, Admin] = {}  # by server
 
-# How long an example takes says more of what else the machine does than of the rule it is an example of.
+# The time of an example depends on the load of the machine, so it has no deadline.
 hypothesis.settings.register_profile(
     "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -48,33 +48,33 @@ hypothesis.settings.load_profile("headwater")
 
 
 def pytest_configure() -> None:
-    """Let programs heed SIGINT and SIGHUP even where the tests run in the background, which is told to ignore them.
+    """Restore SIGINT and SIGHUP for programs, because a shell tells background jobs to ignore them.
 
-    Faults that are provoked are logged in plain words: to paint them took as long as to provoke them.
+    Logs have no colours: tests provoke many errors, and colouring them takes time.
     """
-    gc.disable()  # until there is something to be let go
+    gc.disable()  # until all tests are collected
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)  # which is not handed down
+        signal.signal(signal.SIGHUP, lambda *_: None)  # programs do not inherit a handler
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 def pytest_collection_finish() -> None:
-    """Let nobody look for garbage among the thousands of tests themselves, which stay: it took a twentieth of all."""
+    """Exclude the collected tests from garbage collection, which saves a twentieth of the time."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is marked `both_servers` on both."""
+    """Run tests marked `both_servers` on both servers."""
     if metafunc.definition.get_closest_marker("both_servers") and "server" in metafunc.fixturenames:
         metafunc.parametrize("server", ["embedded_server", "postgres15"], indirect=True)
 
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of this test's own; on a disk it is left to pytest to remove, which may take long."""
+    """A folder of this test's own. On a disk pytest removes it later, because that may take long."""
     if MEMORY is None:
         yield tmp_path_factory.mktemp("test")
         return
@@ -90,23 +90,23 @@ def without_browser() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_nursery() -> Iterator[None]:
-    """Close what programs were forked from."""
+def _close_fork_server() -> Iterator[None]:
+    """Close the fork server of the programs."""
     yield
     close_fork_server()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _frozen_tests() -> Iterator[None]:
-    """Let roles not undo what `pytest_collection_finish` did, as they would at their end."""
+    """Keep roles from undoing at their end what `pytest_collection_finish` did."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(roles, "_collect_rarely", contextlib.nullcontext)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_fork_server() -> Iterator[None]:
-    """Let the sandboxes of all houses share a fork server."""
+def _share_sandbox_server() -> Iterator[None]:
+    """Let all sandboxes share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "Sandbox", sandboxes.LodgingSandbox)
         yield
@@ -115,7 +115,7 @@ def _one_fork_server() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_admin_of_a_server() -> Iterator[None]:
-    """Let go of the servers when they are gone."""
+    """Close the connections to the servers at the end."""
     yield
     for admin in _admins.values():
         admin.close()
@@ -123,7 +123,7 @@ def _one_admin_of_a_server() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _copied_clusters() -> Iterator[None]:
-    """Let embedded servers begin with a copy of one cluster."""
+    """Let embedded servers start from a copy of one cluster."""
 
     def copy(*arguments: Any) -> None:
         clusters.copying(clusters.model())(*arguments)
@@ -165,7 +165,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def database_url(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database with the schema in place, or an empty one where a test is marked so; it is dropped afterwards."""
+    """A database with the schema, or an empty one for a marked test. It is dropped afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     admin = _admins.setdefault(server.dsn, Admin(server.dsn))
     admin.create(name, with_schema=not request.node.get_closest_marker("empty_database"))
@@ -175,7 +175,7 @@ def database_url(server: Server, request: pytest.FixtureRequest) -> Iterator[str
 
 @pytest.fixture
 def make_settings(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
-    """Makes settings for this test's database and folder, quick where the defaults are patient."""
+    """Makes settings for this test's database and folder, with short intervals."""
 
     def make(**overrides: object) -> Settings:
         quick = {
@@ -194,7 +194,7 @@ def make_settings(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
 
 @pytest.fixture
 async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Database]:
-    """A database with the schema in place."""
+    """An open database with the schema."""
     async with open_database(make_settings()) as opened:
         await migrate.up(opened)
         yield opened
@@ -215,13 +215,13 @@ def _run_if_found(program: P | None, run: Callable[[P], AbstractContextManager[R
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    """A web server that answers what the test says."""
+    """A web server whose answers the test decides."""
     async with Site() as serving:
         yield serving
 
 
 @pytest.fixture
 async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
-    """All parts, opened, with every `.test` name leading to `site`."""
+    """An open application. Every `.test` name leads to `site`."""
     async with open_harness(make_settings(connect_to=site.connect_to)) as opened:
         yield opened

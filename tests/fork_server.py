@@ -1,8 +1,7 @@
-"""Programs in a moment: each is forked from a process that has imported everything, so that a kill meets work.
+"""A fork server for programs: each program is forked from a process that has imported all modules.
 
-The real program, started as users do, takes a second of a core to import what it needs: of a hundred kills all but a
-few would meet that, and tests that run a command after another would do little else. What is forked is no less real,
-and dies no less.
+A program that a user starts needs a second of CPU time for its imports. Most kills would then hit imports, and tests
+that run many commands would spend their time on imports. A forked program runs the same code and dies in the same way.
 """
 
 import asyncio
@@ -32,8 +31,8 @@ from tests.faults.network import enter
 from tests.sandboxes import ForkedServer
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = dict(os.environ)  # before any test has changed something
-# Of others, what programs import only once they need it.
+ENVIRONMENT = dict(os.environ)  # before a test changes it
+# Modules of libraries that programs import only when they need them.
 WHEN_NEEDED = (
     "apscheduler.executors.asyncio",
     "playwright.async_api",
@@ -46,13 +45,13 @@ WHEN_NEEDED = (
 
 @dataclass(frozen=True)
 class Order:
-    """What a program is to be."""
+    """A program to start."""
 
-    words: tuple[str, ...]  # for victim.py: a point, a plant, and then the program's own
+    words: tuple[str, ...]  # for victim.py: a point, a plant, and the words of the command
     folder: str
     environment: Mapping[str, str]
-    namespace: str | None = None  # the network to be in, if not the common one
-    module: str = "tests.faults.victim"  # whose `main` is given the words
+    namespace: str | None = None  # None: the common network
+    module: str = "tests.faults.victim"  # its `main` gets the words
 
 
 class Program:
@@ -65,7 +64,7 @@ class Program:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         if self._returncode is None:
             with contextlib.suppress(BlockingIOError):
                 self._returncode = int(self._line.recv(16))
@@ -73,25 +72,25 @@ class Program:
         return self._returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Signal it, if it still runs."""
+        """Send a signal if the program still runs."""
         if self.returncode is None:
             os.kill(self.pid, number)
 
     async def wait(self) -> int:
-        """Wait for its end."""
+        """Wait until it ends."""
         while (code := self.returncode) is None:
             await asyncio.sleep(0.005)
         return code
 
     def wait_here(self, seconds: float) -> int | None:
-        """Wait for its end and let nothing else happen meanwhile; None when it still runs after so long."""
+        """Block until it ends, for so many seconds at most. Returns None if it still runs."""
         if self._returncode is None:
             select.select([self._line], [], [], seconds)
         return self.returncode
 
 
-class Nursery:
-    """The process that programs come from; it takes them along when it goes. A context manager."""
+class ForkServer:
+    """The process that forks programs. It kills them when it ends."""
 
     def __enter__(self) -> Self:
         cluster = model()
@@ -102,7 +101,7 @@ class Nursery:
                 pass_fds=(theirs.fileno(),),
                 cwd=ROOT,
                 env=ENVIRONMENT,
-                stdin=subprocess.PIPE,  # as a program's may be, whose streams take the place of these
+                stdin=subprocess.PIPE,  # programs may get streams of their own
                 stdout=subprocess.DEVNULL,
             )
         return self
@@ -112,7 +111,7 @@ class Nursery:
         self._process.communicate(timeout=20)
 
     def start(self, order: Order, streams: Sequence[int] = ()) -> Program:
-        """Start a program, with these as its standard streams, or with none."""
+        """Start a program with these standard streams, or with none."""
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(self._line, [json.dumps(asdict(order)).encode()], [theirs.fileno(), *streams])
@@ -121,7 +120,7 @@ class Nursery:
         return Program(ours, pid)
 
     def run(self, order: Order, given: bytes, seconds: float) -> "subprocess.CompletedProcess[bytes]":
-        """Run a program to its end, with something on standard input; return how it ended and what it said."""
+        """Run a program to its end with this standard input. Returns its exit code and its output."""
         (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
         with ThreadPoolExecutor(3) as side_by_side:
             writing = side_by_side.submit(_write, to_stdin, given)
@@ -150,19 +149,19 @@ def _read(pipe: int) -> bytes:
 
 
 _common = contextlib.ExitStack()
-_nurseries: list[Nursery] = []
+_servers: list[ForkServer] = []
 
 
-def fork_server() -> Nursery:
-    """Return the nursery of all tests in this process; the first who asks has it opened."""
-    if not _nurseries:
-        _nurseries.append(_common.enter_context(Nursery()))
-    return _nurseries[0]
+def fork_server() -> ForkServer:
+    """Return the fork server of all tests in this process. The first call starts it."""
+    if not _servers:
+        _servers.append(_common.enter_context(ForkServer()))
+    return _servers[0]
 
 
 def close_fork_server() -> None:
-    """Close it, if it was opened."""
-    _nurseries.clear()
+    """Close the fork server if it was started."""
+    _servers.clear()
     _common.close()
 
 
@@ -170,27 +169,27 @@ def main() -> None:
     ours = (module.name for module in pkgutil.walk_packages(headwater.__path__, "headwater."))
     for name in (*ours, *WHEN_NEEDED, *pool._PRELOAD):
         importlib.import_module(name)
-    gc.freeze()  # keeps the pages shared with the programs
-    born = _bear(socket.socket(fileno=int(sys.argv[1])))
-    if born:
-        order, streams = born
-        _become(order, streams)
+    gc.freeze()  # keeps memory pages shared with the programs
+    forked = _fork_programs(socket.socket(fileno=int(sys.argv[1])))
+    if forked:
+        order, streams = forked
+        _set_up_program(order, streams)
         pool._ForkServer = ForkedServer  # type: ignore[misc]
         with use_for_clusters(copying(Path(sys.argv[2]))):
             _run(order)
 
 
 def _run(order: Order) -> None:
-    """Run a program, and end it as Python does, but for taking all modules apart: those are shared with the nursery.
+    """Run a program and end it as Python does, but without freeing its modules.
 
-    To copy their pages in order to free them would take longer than most programs do.
+    Their memory pages are shared with the fork server. Copying them to free them would take longer than most programs.
     """
     try:
         importlib.import_module(order.module).main(order.words)
     except SystemExit as ending:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        with contextlib.suppress(OSError):  # what cannot be written is Python's to tell
+        with contextlib.suppress(OSError):  # Python reports what cannot be written
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             if isinstance(ending.code, int):
@@ -198,15 +197,15 @@ def _run(order: Order) -> None:
         raise
 
 
-def _bear(control: socket.socket) -> tuple[Order, list[int]] | None:
-    """Fork a child for each order; return order and streams in the child, and None here when there are no more."""
+def _fork_programs(control: socket.socket) -> tuple[Order, list[int]] | None:
+    """Fork a child for each order. Returns the order and its streams in the child, or None in the server."""
     children: dict[int, tuple[int, socket.socket]] = {}
     while True:
         for ready in select.select([control.fileno(), *children], [], [])[0]:
             if ready in children:
                 pid, line = children.pop(ready)
                 os.close(ready)
-                _tell(line, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                _send(line, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 line.close()
                 continue
             message, descriptors, _, _ = socket.recv_fds(control, 1 << 17, 4)
@@ -220,17 +219,17 @@ def _bear(control: socket.socket) -> tuple[Order, list[int]] | None:
                 return Order(**json.loads(message)), streams
             for stream in streams:
                 os.close(stream)
-            _tell(line, pid)
+            _send(line, pid)
             children[os.pidfd_open(pid)] = (pid, line)
 
 
-def _tell(line: socket.socket, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the test may have lost its interest
+def _send(line: socket.socket, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the test may have closed its end
         line.send(str(number).encode())
 
 
-def _become(order: Order, streams: Sequence[int]) -> None:
-    """Be as if started in that folder by a shell: with nothing of the nursery's open, nor of its environment."""
+def _set_up_program(order: Order, streams: Sequence[int]) -> None:
+    """Set up the process as a shell would: its folder, its environment and its open files."""
     if streams:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)

@@ -1,4 +1,4 @@
-"""The whole house for a test: the runtime, and ways to let them work until nothing is left to do."""
+"""The application for a test: the runtime, its operations, and ways to run its roles until all work is done."""
 
 import asyncio
 import contextlib
@@ -19,32 +19,32 @@ from headwater.db.context import DatabaseContext, open_database_context
 
 @dataclass(frozen=True)
 class AppHarness:
-    """Parts and a desk."""
+    """An open runtime and its operations."""
 
     runtime: Runtime
     operations: Operations
 
     async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
-        """Ask the database directly, to see what is really there."""
+        """Read rows from the database directly."""
         async with self.runtime.context.database.connection() as connection:
             return [tuple(row) for row in await connection.fetch(query, *arguments)]
 
     async def outcomes(self) -> dict[str, str | None]:
-        """Every URL with its reason, None while it is pending."""
+        """Return the reason of each URL. A pending URL has None."""
         return {url.url: url.reason for url in (await self.operations.frontier.list_urls()).urls}
 
     async def fetch(self, *urls: str) -> dict[str, str | None]:
-        """Hand URLs in, work until all have ended, and tell how."""
+        """Submit URLs, work until all have ended, and return their reasons."""
         await self.operations.frontier.submit(urls)
         await self.work()
         return await self.outcomes()
 
     async def attempts(self) -> list[tuple[Any, ...]]:
-        """The fetch log: the reason of each attempt, its number, and the status that was answered."""
+        """Return the fetch log: the reason, the number and the HTTP status of each attempt."""
         return await self.rows("SELECT reason, attempt, http_status FROM fetch_log ORDER BY id")
 
     async def work(self, *, until_idle_seconds: float = 30.0, until_attempts: int | None = None) -> None:
-        """Run fetchers and maintenance until the queue is empty, or until so many attempts have been made in all."""
+        """Run fetchers and maintenance until the queue is empty or the number of attempts is reached."""
         stop = asyncio.Event()
 
         async def watch() -> None:
@@ -55,17 +55,17 @@ class AppHarness:
                 await asyncio.sleep(0.02)
             stop.set()
 
-        crew: list[Role] = [
+        roles: list[Role] = [
             make_fetch_pool(self.runtime, self.operations.metrics),
             _LaterMaintenance(self.runtime.context),
         ]
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_roles(crew, stop))
+            group.create_task(run_roles(roles, stop))
             group.create_task(watch())
 
 
 class _LaterMaintenance(MaintenanceRole):
-    """Looks after what is left behind, but not before others have had the time to do their work."""
+    """Maintenance that starts a little later, so that fetchers do most of the work."""
 
     def __init__(self, context: DatabaseContext) -> None:
         super().__init__(context, interval_seconds=0.2)
@@ -77,6 +77,6 @@ class _LaterMaintenance(MaintenanceRole):
 
 @contextlib.asynccontextmanager
 async def open_harness(settings: Settings) -> AsyncIterator[AppHarness]:
-    """Open everything but the roles."""
+    """Open the runtime without its roles."""
     async with open_database_context(settings) as context, open_runtime(context) as runtime:
         yield AppHarness(runtime, Operations(runtime, Metrics()))

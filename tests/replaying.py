@@ -1,4 +1,4 @@
-"""A pass over a site on answers that a test writes down: a golden pair that is made and replayed on the spot."""
+"""Reads a site on answers that a test lists: it makes a golden recording and replays it."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from headwater.sources import golden
 from headwater.sources.kinds.site import SiteKind
 
 NOW = "2026-01-15T12:00:00Z"
-Answers = Mapping[str, str | bytes | int | list[str | bytes | int]]  # a body, or a status, or several of them in turn
+Answers = Mapping[str, str | bytes | int | list[str | bytes | int]]  # a body, a status, or several of them in turn
 
 
 async def replay(
@@ -23,7 +23,7 @@ async def replay(
     since: str | None = None,
     now: str = NOW,
 ) -> dict[str, Any]:
-    """Run the pass and tell what it gave; what is asked for without an answer here fails it."""
+    """Run a method of the site and return its result. A request without an answer fails it."""
     exchanges = []
     for url, given in answers.items():
         for answer in given if isinstance(given, list) else [given]:
@@ -40,15 +40,15 @@ async def replay(
 
 
 def urlset(*pages: tuple[str, str | None]) -> str:
-    """A sitemap of addresses, each with its last change or None."""
-    told = "".join(f"<url><loc>{url}</loc>{_lastmod(changed)}</url>" for url, changed in pages)
-    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{told}</urlset>'
+    """Return a sitemap of addresses, each with its last change or None."""
+    entries = "".join(f"<url><loc>{url}</loc>{_lastmod(changed)}</url>" for url, changed in pages)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
 
 
 def index(*sitemaps: tuple[str, str | None]) -> str:
-    """A sitemap of sitemaps, each with its last change or None."""
-    told = "".join(f"<sitemap><loc>{url}</loc>{_lastmod(changed)}</sitemap>" for url, changed in sitemaps)
-    return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{told}</sitemapindex>'
+    """Return a sitemap index, each entry with its last change or None."""
+    entries = "".join(f"<sitemap><loc>{url}</loc>{_lastmod(changed)}</sitemap>" for url, changed in sitemaps)
+    return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</sitemapindex>'
 
 
 def _lastmod(changed: str | datetime | None) -> str:

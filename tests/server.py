@@ -13,7 +13,7 @@ from headwater.demo.visits import arrival
 
 @dataclass(frozen=True)
 class Answer:
-    """What a path answers."""
+    """The answer at a URL."""
 
     body: bytes | str = b""
     status: int = 200
@@ -26,29 +26,29 @@ class Seen:
 
     url: str
     headers: Mapping[str, str]
-    arrived: float  # at this machine, whenever this server came to look at it
+    arrived: float  # when the kernel received it
     ended: float
 
 
 class Site:
-    """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
+    """Answers by full URL. An unknown URL gets 404. A list is used up one by one, and its last answer is repeated."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         self._address = address
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
-        self.hanging: set[str] = set()  # asked for and never answered
-        self.waiting: set[str] = set()  # of those, what was asked for
+        self.hanging: set[str] = set()  # never answered
+        self.waiting: set[str] = set()  # those of them that were requested
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
 
     @property
     def connect_to(self) -> tuple[str, ...]:
-        """The setting that leads every `.test` name here."""
+        """The setting that leads every `.test` name to this server."""
         address, port = self._runner.addresses[0]
         return (f"*.test={address}:{port}",)
 
     def visits(self, url: str) -> int:
-        """How often a URL was asked for."""
+        """Return how often a URL was requested."""
         return sum(seen.url == url for seen in self.seen)
 
     async def __aenter__(self) -> Self:
@@ -60,7 +60,7 @@ class Site:
         await self.go_away()
 
     async def go_away(self) -> None:
-        """Close every connection and refuse new ones."""
+        """Close all connections and refuse new ones."""
         await self._runner.cleanup()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -85,7 +85,7 @@ class Site:
 
 
 def page(title: str, *, extra: str = "") -> str:
-    """An article page of a believable size, which states its title."""
+    """Return an article page of a realistic size with its title."""
     sentence = f"The report on {title} was published this morning and sets out what the council intends to do next. "
     paragraphs = "".join(f"<p>{sentence * 3}Paragraph {number} of {title}.</p>" for number in range(8))
     stated = '<meta property="og:title" content="{}">'.format(title.replace('"', "&quot;"))
@@ -96,7 +96,7 @@ def page(title: str, *, extra: str = "") -> str:
 
 
 def rss(*links: str, title: str = "A feed") -> Answer:
-    """An RSS feed with an entry for each link."""
+    """Return an RSS feed with an entry for each link."""
     entries = "".join(
         f"<item><title>Entry {number}</title><link>{link}</link>"
         f"<pubDate>Thu, 12 Mar 2026 1{number % 10}:00:00 GMT</pubDate></item>"

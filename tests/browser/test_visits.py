@@ -15,10 +15,10 @@ from headwater.demo.web import DemoWeb
 from tests import kinds
 from tests.browser.conftest import HTML
 from tests.browser.processes import find_browser_processes, find_drivers, is_running
+from tests.demo_client import TODAY
 from tests.harness import AppHarness, open_harness
 from tests.program import forked, program_settings
 from tests.server import Answer, Site, page
-from tests.visitor import TODAY
 from tests.waiting import until
 
 NEWS = "http://news.test"

@@ -1,4 +1,4 @@
-"""What a test of faults needs."""
+"""The fixture of the fault tests."""
 
 import functools
 from collections.abc import Callable
@@ -15,5 +15,5 @@ Crawl = Callable[..., AbstractAsyncContextManager[Harness]]
 
 @pytest.fixture
 def crawl(tmp_path: Path, database_url: str) -> Crawl:
-    """Opens a harness in this test's folder and database."""
+    """Opens a harness with this test's folder and database."""
     return functools.partial(open_harness, folder=tmp_path, database_url=database_url, fork_server=fork_server())

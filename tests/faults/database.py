@@ -1,4 +1,4 @@
-"""A database server of our own, that can die."""
+"""A database server that a test can end and restart."""
 
 import asyncio
 import contextlib
@@ -19,19 +19,19 @@ class OwnServer:
     url: str
 
     async def restart(self, how: signal.Signals) -> None:
-        """End it, with SIGKILL or SIGINT, and bring it back."""
+        """End it with SIGKILL or SIGINT, and start it again."""
         await self.end(how)
-        await self.bring_back()
+        await self.start_again()
 
     async def end(self, how: signal.Signals) -> None:
-        """End it, with SIGKILL or SIGINT."""
+        """End it with SIGKILL or SIGINT."""
         (pid_file,) = self.folder.glob("postgres/*/cluster/postmaster.pid")
         pid = int(pid_file.read_text().split()[0])
         os.kill(pid, how)
-        while _runs(pid):
+        while _is_running(pid):
             await asyncio.sleep(0.01)
 
-    async def bring_back(self) -> None:
+    async def start_again(self) -> None:
         """Start it at the same address."""
         again = await asyncio.to_thread(open_server, self.folder)
         assert again.dsn == self.url
@@ -40,12 +40,12 @@ class OwnServer:
 
 @contextlib.contextmanager
 def own_server(folder: Path) -> Iterator[OwnServer]:
-    """Start a server, and stop it."""
+    """Start a server, and stop it at the end."""
     with open_server(folder) as server:
         yield OwnServer(folder, server.dsn)
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

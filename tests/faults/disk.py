@@ -16,13 +16,13 @@ class Disk:
     folder: Path
 
     def make_room(self) -> None:
-        """Let it grow."""
+        """Make the disk larger."""
         subprocess.run(["mount", "-o", "remount,size=64m", self.folder], check=True)
 
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Disk]:
-    """Mount a disk with room for some eighty files."""
+    """Mount a disk with space for about eighty files."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:

@@ -17,12 +17,12 @@ import asyncpg
 
 from headwater.app import schema
 from headwater.core.settings import Settings
+from tests.database_clock import make_clock, step_clock
 from tests.faults.network import Network
 from tests.faults.swarm import Swarm
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
-from tests.fork_server import Nursery, Order, Program
+from tests.fork_server import ForkServer, Order, Program
 from tests.program import environment
-from tests.stepping import make_clock, step_clock
 
 LEASE_SECONDS = 5.0
 
@@ -34,7 +34,7 @@ class Harness:
     folder: Path
     swarm: Swarm
     database_url: str
-    fork_server: Nursery
+    fork_server: ForkServer
     delay_ms: int
     overrides: dict[str, object] = field(default_factory=dict)
     namespace: str | None = None  # the programs' network, if not the common one
@@ -209,7 +209,7 @@ async def open_harness(
     *,
     folder: Path,
     database_url: str,
-    fork_server: Nursery,
+    fork_server: ForkServer,
     hosts: int,
     pages: int,
     feeds: int = 1,

@@ -1,4 +1,4 @@
-"""A network of our own, with a cable that can be pulled: programs at one end, the web at the other."""
+"""A network of two namespaces, one for programs and one for the web, with a cable that a test can cut."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-WEB, PROGRAMS = "192.0.2.1", "192.0.2.2"  # of a range for documentation, so they are nobody's
+WEB, PROGRAMS = "192.0.2.1", "192.0.2.2"  # a range for documentation, which no host uses
 
 
 @dataclass(frozen=True)
@@ -29,25 +29,25 @@ class Network:
         return f"{self.name}p"
 
     def listen(self, address: tuple[str, int]) -> socket.socket:
-        """Open a listening socket at the web's end; a thread that goes there for it does not come back."""
-        with ThreadPoolExecutor(1) as traveller:
-            return traveller.submit(self._listen_there, address).result()
+        """Open a listening socket at the web's end, in a thread, because a thread cannot leave a namespace."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._listen_there, address).result()
 
     def _listen_there(self, address: tuple[str, int]) -> socket.socket:
         enter(f"{self.name}w")
         return socket.create_server(address)
 
     def cut(self) -> None:
-        """Pull the cable: packets vanish."""
+        """Cut the cable: packets are lost."""
         _ip("-n", f"{self.name}w", "link", "set", "cable", "down")
 
     def restore(self) -> None:
-        """Put it back in."""
+        """Restore the cable."""
         _ip("-n", f"{self.name}w", "link", "set", "cable", "up")
 
 
 def enter(namespace: str) -> None:
-    """Go to a namespace for good, with this thread."""
+    """Move this thread into a namespace. It cannot leave it."""
     with open(f"/run/netns/{namespace}") as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
             raise OSError(ctypes.get_errno(), "setns failed")

@@ -92,7 +92,7 @@ async def test_a_database_restart_during_a_hand_off_costs_an_attempt(
             await harness.until_held_back()
             await server.end(how)
             harness.let_go()
-            await server.bring_back()
+            await server.start_again()
             assert await asyncio.wait_for(sync.wait(), 60) == 0
             ended = await harness.rows("SELECT DISTINCT status, attempts FROM ingestion_handoffs")
             assert [tuple(row) for row in ended] == [("completed", 2)], "no other program runs"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.settings import Settings
+from tests.database_clock import step_clock
 from tests.faults.conftest import Crawl
 from tests.faults.database import own_server
 from tests.faults.disk import small_disk
@@ -14,7 +15,6 @@ from tests.faults.harness import Harness
 from tests.faults.invariants import no_host_is_asked_too_soon, violations
 from tests.faults.network import own_network
 from tests.harness import open_harness
-from tests.stepping import step_clock
 
 
 async def finish_and_check(harness: Harness) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.database_clock import step_clock
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.invariants import violations
-from tests.stepping import step_clock
 
 
 async def found_without_fence(harness: Harness) -> None:

@@ -24,9 +24,9 @@ from headwater.storage.restore import restore
 from tests.api import TOKEN, Api, open_api
 from tests.harness import AppHarness
 from tests.integration.test_backup import new_database
-from tests.pen import HOST, NOON, fail_job, write, write_all
 from tests.program import forked, headwater
 from tests.server import Answer, Site, page
+from tests.stored_rows import HOST, NOON, fail_job, write, write_all
 
 
 @pytest.fixture

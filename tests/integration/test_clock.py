@@ -12,9 +12,9 @@ from headwater.core.errors import NotNow
 from headwater.core.settings import Settings
 from headwater.db.clock import DatabaseClock
 from headwater.db.pool import Database, open_database
+from tests.database_clock import make_clock, step_clock
 from tests.harness import open_harness
 from tests.server import Site
-from tests.stepping import make_clock, step_clock
 
 LITTLE = timedelta(milliseconds=200)
 

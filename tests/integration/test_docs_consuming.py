@@ -24,7 +24,7 @@ from headwater.db.pool import Database
 from tests.api import open_api
 from tests.harness import open_harness
 from tests.integration.test_webhooks import delivering, until_settled
-from tests.pen import HOST, write_all
+from tests.stored_rows import HOST, write_all
 
 TEXT = (Path(__file__).parents[2] / "docs/handoff.md").read_text().partition("## Consuming documents")[2]
 CONSUMER, RECEIVER = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)

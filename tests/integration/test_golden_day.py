@@ -19,10 +19,10 @@ from headwater.app import schema
 from headwater.app.maintenance import rescue_expired
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
+from tests.database_clock import make_clock, step_clock
 from tests.govuk import RETRY
 from tests.program import environment, headwater
 from tests.server import Answer, Site
-from tests.stepping import make_clock, step_clock
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

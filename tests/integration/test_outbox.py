@@ -21,8 +21,8 @@ from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
 from tests.harness import AppHarness
 from tests.integration.test_webhooks import database_of, delivering, statuses, until, until_settled
-from tests.pen import fail_job, write_all
 from tests.receiver import ReceiverServer
+from tests.stored_rows import fail_job, write_all
 
 LEASE_SECONDS = 10.0
 

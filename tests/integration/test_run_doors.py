@@ -17,9 +17,9 @@ from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_site import serving
 from headwater.demo.web import DemoWeb
 from tests.api import TOKEN, open_api
+from tests.database_clock import make_clock, step_clock
 from tests.govuk import NIGHT, QUICK, page
 from tests.program import headwater
-from tests.stepping import make_clock, step_clock
 
 MakeSettings = Callable[..., Settings]
 Ask = Callable[..., Awaitable[tuple[int, Any]]]

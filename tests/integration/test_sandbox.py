@@ -16,8 +16,8 @@ import pytest
 from headwater.core.errors import HeadwaterError, InvalidURL, SandboxFailed, Unreadable
 from headwater.core.reasons import Reason
 from headwater.sandbox.pool import Sandbox
-from tests.integration import misdeeds
-from tests.integration.misdeeds import Finding
+from tests.integration import hostile_functions
+from tests.integration.hostile_functions import Finding
 from tests.waiting import until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ NOTHING = type(None)
 
 
 def a_sandbox(**options: Any) -> Sandbox:
-    known = [misdeeds.__name__]
+    known = [hostile_functions.__name__]
     return Sandbox(**{"workers": 1, "packages": known, "preload": known} | options)
 
 
@@ -60,7 +60,7 @@ def told(folder: Path) -> list[tuple[int, int]]:
 
 
 async def test_a_result_comes_back_as_the_type_asked_for(sandbox: Sandbox) -> None:
-    finding = await sandbox.run(misdeeds.find, "café", NOON, returns=Finding)
+    finding = await sandbox.run(hostile_functions.find, "café", NOON, returns=Finding)
     inner = Finding("inner", Reason.GONE, NOON)
     assert finding == Finding("café", Reason.STORED, NOON, ("a", "b"), {"bytes": b"\x00\xff", "n": [1, None]}, inner)
     assert finding.inner is not None
@@ -68,45 +68,45 @@ async def test_a_result_comes_back_as_the_type_asked_for(sandbox: Sandbox) -> No
 
 
 async def test_a_result_may_be_one_of_several_types(sandbox: Sandbox) -> None:
-    assert await sandbox.run(misdeeds.maybe, False, returns=Finding | None) is None
-    given = await sandbox.run(misdeeds.maybe, True, returns=Finding | None)
+    assert await sandbox.run(hostile_functions.maybe, False, returns=Finding | None) is None
+    given = await sandbox.run(hostile_functions.maybe, True, returns=Finding | None)
     assert given is not None
     assert given.name == "given"
 
 
 @pytest.mark.parametrize("value", [None, True, 2**63, -1.5, "text", b"\x00\xff", NOON, [1, [2]], {"a": {"b": None}}])
 async def test_plain_values_go_there_and_back(sandbox: Sandbox, value: object) -> None:
-    assert await sandbox.run(misdeeds.echo, value, returns=object) == value
+    assert await sandbox.run(hostile_functions.echo, value, returns=object) == value
 
 
 async def test_a_big_body_goes_there_and_back(sandbox: Sandbox) -> None:
     body = os.urandom(1024 * 1024) * 20
-    assert await sandbox.run(misdeeds.echo, body, returns=bytes) == body
+    assert await sandbox.run(hostile_functions.echo, body, returns=bytes) == body
 
 
 async def test_an_error_of_ours_is_raised_as_it_was(sandbox: Sandbox) -> None:
-    child = await sandbox.run(misdeeds.process, returns=int)
+    child = await sandbox.run(hostile_functions.process, returns=int)
     with pytest.raises(Unreadable, match=r"^no feed here$") as caught:
-        await sandbox.run(misdeeds.refuse, "no feed here", returns=NOTHING)
+        await sandbox.run(hostile_functions.refuse, "no feed here", returns=NOTHING)
     assert (caught.value.reason, caught.value.url) == (Reason.NOT_A_FEED, "https://news.test/feed")
     with pytest.raises(InvalidURL, match=r"^no host$"):
-        await sandbox.run(misdeeds.refuse_address, returns=NOTHING)
-    assert await sandbox.run(misdeeds.process, returns=int) == child
+        await sandbox.run(hostile_functions.refuse_address, returns=NOTHING)
+    assert await sandbox.run(hostile_functions.process, returns=int) == child
 
 
-@pytest.mark.parametrize("function", [misdeeds.refuse_for_now, misdeeds.refuse_homemade])
+@pytest.mark.parametrize("function", [hostile_functions.refuse_for_now, hostile_functions.refuse_homemade])
 async def test_an_error_no_parser_should_raise_is_a_crash(sandbox: Sandbox, function: Callable[..., Any]) -> None:
     assert (await failure(sandbox, function)).reason is Reason.SANDBOX_CRASHED
 
 
 async def test_any_other_error_is_a_crash_that_says_what_it_was(sandbox: Sandbox) -> None:
-    error = await failure(sandbox, misdeeds.fail, "no such tag")
+    error = await failure(sandbox, hostile_functions.fail, "no such tag")
     assert (error.reason, str(error)) == (Reason.SANDBOX_CRASHED, "ValueError: no such tag")
-    assert len(str(await failure(sandbox, misdeeds.fail, "long" * 100_000))) < 600
-    assert str(await failure(sandbox, misdeeds.recurse)).startswith("RecursionError: ")
+    assert len(str(await failure(sandbox, hostile_functions.fail, "long" * 100_000))) < 600
+    assert str(await failure(sandbox, hostile_functions.recurse)).startswith("RecursionError: ")
 
 
-@pytest.mark.parametrize("function", [misdeeds.stutter, misdeeds.process])
+@pytest.mark.parametrize("function", [hostile_functions.stutter, hostile_functions.process])
 async def test_a_result_of_another_type_is_a_crash(sandbox: Sandbox, function: Callable[..., Any]) -> None:
     assert (await failure(sandbox, function, returns=Finding)).reason is Reason.SANDBOX_CRASHED
 
@@ -123,8 +123,8 @@ async def test_a_result_of_another_type_is_a_crash(sandbox: Sandbox, function: C
     ],
 )
 async def test_a_child_that_breaks_the_protocol_is_replaced(sandbox: Sandbox, message: bytes, reason: Reason) -> None:
-    assert (await failure(sandbox, misdeeds.babble, message, returns=list[object])).reason is reason
-    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+    assert (await failure(sandbox, hostile_functions.babble, message, returns=list[object])).reason is reason
+    assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
 def local_function() -> None: ...
@@ -139,85 +139,85 @@ async def test_only_module_level_functions_of_known_packages_are_run(
 
 
 async def test_a_call_that_takes_too_long_is_killed_and_its_child_replaced(sandbox: Sandbox) -> None:
-    child = await sandbox.run(misdeeds.process, returns=int)
-    error = await failure(sandbox, misdeeds.spin, seconds=0.1)
+    child = await sandbox.run(hostile_functions.process, returns=int)
+    error = await failure(sandbox, hostile_functions.spin, seconds=0.1)
     assert (error.reason, str(error)) == (Reason.SANDBOX_TIMEOUT, "stopped after 0.1 s")
     await until(lambda: not exists(child))
-    assert await sandbox.run(misdeeds.process, returns=int) != child
+    assert await sandbox.run(hostile_functions.process, returns=int) != child
 
 
 async def test_a_call_that_takes_too_much_memory_is_stopped() -> None:
     async with a_sandbox(memory_mb=256) as sandbox:
-        error = await failure(sandbox, misdeeds.allocate)
+        error = await failure(sandbox, hostile_functions.allocate)
         assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, "the child process ran out of memory")
-        assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+        assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
 async def test_c_code_that_aborts_for_want_of_memory_is_told_from_a_crash(sandbox: Sandbox) -> None:
     """Spec 4.3: that is how pdfium ends when it gets no more, and the C library when it gets none for its threads."""
     said = "the child process aborted, probably without memory"
-    for function, argument in ((misdeeds.shoot_itself, signal.SIGABRT), (misdeeds.leave, 127)):
+    for function, argument in ((hostile_functions.shoot_itself, signal.SIGABRT), (hostile_functions.leave, 127)):
         error = await failure(sandbox, function, argument)
         assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, said)
-    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+    assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
 async def test_a_result_that_is_too_large_is_not_taken(sandbox: Sandbox) -> None:
-    child = await sandbox.run(misdeeds.process, returns=int)
-    error = await failure(sandbox, misdeeds.produce, 1024 * 1024, returns=bytes, output_bytes=1024 * 1024)
+    child = await sandbox.run(hostile_functions.process, returns=int)
+    error = await failure(sandbox, hostile_functions.produce, 1024 * 1024, returns=bytes, output_bytes=1024 * 1024)
     assert error.reason is Reason.SANDBOX_OUTPUT
     await until(lambda: not exists(child))
-    assert len(await sandbox.run(misdeeds.produce, 1000, returns=bytes, output_bytes=1010)) == 1000
+    assert len(await sandbox.run(hostile_functions.produce, 1000, returns=bytes, output_bytes=1010)) == 1000
 
 
 @pytest.mark.parametrize(
     ("function", "args"),
     [
-        (misdeeds.leave, ()),
-        (misdeeds.exit_politely, ()),
-        (misdeeds.shoot_itself, (signal.SIGKILL,)),
-        (misdeeds.shoot_itself, (signal.SIGSEGV,)),
-        (misdeeds.touch_nothing, ()),
-        (misdeeds.overflow_the_stack, ()),
+        (hostile_functions.leave, ()),
+        (hostile_functions.exit_politely, ()),
+        (hostile_functions.shoot_itself, (signal.SIGKILL,)),
+        (hostile_functions.shoot_itself, (signal.SIGSEGV,)),
+        (hostile_functions.touch_nothing, ()),
+        (hostile_functions.overflow_the_stack, ()),
     ],
 )
 async def test_the_death_of_a_child_is_a_failure_of_its_call_only(
     sandbox: Sandbox, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
     assert (await failure(sandbox, function, *args)).reason is Reason.SANDBOX_CRASHED
-    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+    assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
 async def test_a_child_that_dies_between_calls_is_replaced_unnoticed(sandbox: Sandbox) -> None:
-    child = await sandbox.run(misdeeds.process, returns=int)
+    child = await sandbox.run(hostile_functions.process, returns=int)
     os.kill(child, signal.SIGKILL)
     await until(lambda: not exists(child))
-    assert await sandbox.run(misdeeds.process, returns=int) != child
+    assert await sandbox.run(hostile_functions.process, returns=int) != child
 
 
 async def test_a_child_can_neither_write_files_nor_open_many(sandbox: Sandbox, tmp_path: Path) -> None:
-    assert "File too large" in str(await failure(sandbox, misdeeds.write_file, str(tmp_path / "loot")))
-    assert "Too many open files" in str(await failure(sandbox, misdeeds.open_many))
-    assert await sandbox.run(misdeeds.limits, returns=list[int]) == [1024 * 1024 * 1024, 0, 0, 32]
+    assert "File too large" in str(await failure(sandbox, hostile_functions.write_file, str(tmp_path / "loot")))
+    assert "Too many open files" in str(await failure(sandbox, hostile_functions.open_many))
+    assert await sandbox.run(hostile_functions.limits, returns=list[int]) == [1024 * 1024 * 1024, 0, 0, 32]
 
 
 async def test_a_child_is_silent_and_deaf_to_the_terminal(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
-    await sandbox.run(misdeeds.shout, returns=NOTHING)
+    await sandbox.run(hostile_functions.shout, returns=NOTHING)
     assert capfd.readouterr() == ("", "")
-    assert await sandbox.run(misdeeds.session, returns=int) != os.getsid(0)
+    assert await sandbox.run(hostile_functions.session, returns=int) != os.getsid(0)
 
 
 async def test_a_child_sees_neither_the_secrets_nor_the_main_module_of_the_program(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_API_DATA_GOV_KEY", "secret")
-    assert "secret" not in (await sandbox.run(misdeeds.environment, returns=dict[str, str])).values()
-    assert await sandbox.run(misdeeds.main_file, returns=str | None) is None
-    assert "pytest" not in await sandbox.run(misdeeds.modules, returns=list[str])
+    assert "secret" not in (await sandbox.run(hostile_functions.environment, returns=dict[str, str])).values()
+    assert await sandbox.run(hostile_functions.main_file, returns=str | None) is None
+    assert "pytest" not in await sandbox.run(hostile_functions.modules, returns=list[str])
 
 
 async def test_a_child_is_used_again_but_not_for_ever(sandbox: Sandbox) -> None:
-    children = [await sandbox.run(misdeeds.process, returns=int) for _ in range(1001)]
+    children = [await sandbox.run(hostile_functions.process, returns=int) for _ in range(1001)]
     assert len(set(children[:1000])) == 1
     assert children[1000] != children[0]
 
@@ -230,7 +230,7 @@ async def test_nothing_is_started_before_it_is_needed() -> None:
 
 async def test_calls_run_side_by_side_on_as_many_children_as_allowed() -> None:
     async with a_sandbox(workers=2) as sandbox:
-        children = await asyncio.gather(*(sandbox.run(misdeeds.nap, 0.05, returns=int) for _ in range(6)))
+        children = await asyncio.gather(*(sandbox.run(hostile_functions.nap, 0.05, returns=int) for _ in range(6)))
     assert len(set(children)) == 2
 
 
@@ -238,53 +238,53 @@ async def test_calls_beyond_the_children_wait_their_turn(sandbox: Sandbox) -> No
     order: list[int] = []
 
     async def call(number: int) -> None:
-        order.append(await sandbox.run(misdeeds.echo, number, returns=int))
+        order.append(await sandbox.run(hostile_functions.echo, number, returns=int))
 
     await asyncio.gather(*(call(number) for number in range(20)))
     assert order == list(range(20))
 
 
 async def test_cancelling_a_call_kills_its_child_and_gives_its_place_back(sandbox: Sandbox, tmp_path: Path) -> None:
-    call = asyncio.create_task(sandbox.run(misdeeds.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
+    call = asyncio.create_task(sandbox.run(hostile_functions.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
     await until(lambda: told(tmp_path) != [])
     [(child, _)] = told(tmp_path)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     await until(lambda: not exists(child))
-    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+    assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
 async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
     before = set(os.listdir("/proc/self/fd"))
     async with a_sandbox() as sandbox:
-        call = asyncio.create_task(sandbox.run(misdeeds.echo, 1, returns=int))
+        call = asyncio.create_task(sandbox.run(hostile_functions.echo, 1, returns=int))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert await sandbox.run(misdeeds.echo, 2, returns=int) == 2
+        assert await sandbox.run(hostile_functions.echo, 2, returns=int) == 2
     assert set(os.listdir("/proc/self/fd")) == before
 
 
 async def test_the_death_of_the_fork_server_is_mended(sandbox: Sandbox, tmp_path: Path) -> None:
-    server = await sandbox.run(misdeeds.parent, returns=int)
-    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
+    server = await sandbox.run(hostile_functions.parent, returns=int)
+    call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
     await until(lambda: told(tmp_path) != [])
     [(child, _)] = told(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert (await call).reason is Reason.SANDBOX_TIMEOUT
-    assert await sandbox.run(misdeeds.parent, returns=int) != server
+    assert await sandbox.run(hostile_functions.parent, returns=int) != server
     await until(lambda: not lives(child))
 
 
 async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     sandbox = a_sandbox(workers=3)
-    idle = set(await asyncio.gather(*(sandbox.run(misdeeds.nap, 0.05, returns=int) for _ in range(2))))
-    server = await sandbox.run(misdeeds.parent, returns=int)
-    busy = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=60))
-    queued = [asyncio.create_task(failure(sandbox, misdeeds.spin, seconds=60)) for _ in range(5)]
+    idle = set(await asyncio.gather(*(sandbox.run(hostile_functions.nap, 0.05, returns=int) for _ in range(2))))
+    server = await sandbox.run(hostile_functions.parent, returns=int)
+    busy = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=60))
+    queued = [asyncio.create_task(failure(sandbox, hostile_functions.spin, seconds=60)) for _ in range(5)]
     await until(lambda: told(tmp_path) != [])
     processes = {server, *idle, *told(tmp_path)[0]}
     assert all(map(exists, processes))
@@ -298,7 +298,7 @@ async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path
 
 async def test_a_closed_sandbox_says_so_and_may_be_closed_again(sandbox: Sandbox) -> None:
     await sandbox.close()
-    assert (await failure(sandbox, misdeeds.echo, 1)).reason is Reason.SHUTDOWN
+    assert (await failure(sandbox, hostile_functions.echo, 1)).reason is Reason.SHUTDOWN
     await sandbox.close()
 
 
@@ -306,13 +306,13 @@ PROGRAM = """
 import asyncio, sys
 sys.path[:0] = sys.argv[2:]
 from headwater.sandbox.pool import Sandbox
-from tests.integration import misdeeds
+from tests.integration import hostile_functions
 
 async def main():
     async with Sandbox(packages=["tests"], workers=2) as sandbox:
         await asyncio.gather(
-            sandbox.run(misdeeds.say_and_spin, sys.argv[1], returns=int, seconds=60),
-            sandbox.run(misdeeds.say_and_spin, sys.argv[1], returns=int, seconds=60),
+            sandbox.run(hostile_functions.say_and_spin, sys.argv[1], returns=int, seconds=60),
+            sandbox.run(hostile_functions.say_and_spin, sys.argv[1], returns=int, seconds=60),
         )
 
 asyncio.run(main())
@@ -321,7 +321,7 @@ asyncio.run(main())
 
 async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_path: Path) -> None:
     """Spec 9.3."""
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "busy"), str(Path(misdeeds.__file__).parents[2])]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "busy"), str(Path(hostile_functions.__file__).parents[2])]
     program = await asyncio.create_subprocess_exec(*command)
     try:
         await until(lambda: len(told(tmp_path)) == 2)
@@ -334,7 +334,7 @@ async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_pat
 
 
 async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: Sandbox, tmp_path: Path) -> None:
-    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
+    call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
     await until(lambda: told(tmp_path) != [])
     [(child, server)] = told(tmp_path)
     os.kill(server, signal.SIGKILL)

@@ -13,9 +13,9 @@ from headwater.core.settings import Settings
 from headwater.db.pool import Database, open_database
 from tests.api import TOKEN, Api, open_api
 from tests.harness import open_harness
-from tests.pen import write_all
 from tests.program import headwater
 from tests.receiver import ReceiverServer
+from tests.stored_rows import write_all
 
 NEW = {"name": "hook", "url": "https://receiver.example/hook?a=1"}
 PUBLIC = {"name", "url", "events", "enabled", "waiting", "waiting_since", "parked", "failures", "failing_reason"} | {

@@ -23,9 +23,9 @@ from headwater.db.context import open_database_context
 from headwater.db.pool import Database
 from tests.api import TOKEN, open_api
 from tests.harness import AppHarness, open_harness
-from tests.pen import fail_job, write_all
 from tests.receiver import HANG, RESET, ReceiverServer
 from tests.server import Answer, Site, page, rss
+from tests.stored_rows import fail_job, write_all
 from tests.waiting import until
 
 

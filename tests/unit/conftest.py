@@ -7,7 +7,7 @@ import pytest
 
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.web import DemoWeb
-from tests.visitor import TODAY, visitor
+from tests.demo_client import TODAY, open_client
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ async def web() -> AsyncIterator[DemoWeb]:
 
 @pytest.fixture
 async def client(web: DemoWeb) -> AsyncIterator[aiohttp.ClientSession]:
-    async with visitor(web) as session:
+    async with open_client(web) as session:
         yield session
 
 

@@ -23,7 +23,7 @@ from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, arrival, departure, find_violations
 from headwater.demo.web import DemoWeb
 from headwater.politeness.host_lease import longer_backoff
-from tests.visitor import TODAY, get, visitor
+from tests.demo_client import TODAY, get, open_client
 
 HOST = "wire.demo.test"
 HOME = f"http://{HOST}/"
@@ -171,7 +171,7 @@ async def test_who_is_busy_asks_for_longer_than_a_visitor_waits_by_himself(
 
 async def test_bodies_that_nobody_can_want(web: DemoWeb) -> None:
     """Spec 4.3: one announces far too much, one inflates to it."""
-    async with visitor(web, auto_decompress=False) as client:
+    async with open_client(web, auto_decompress=False) as client:
         web.break_host(HOST, oversized)
         async with client.get(HOME) as response:
             assert response.content_length is not None

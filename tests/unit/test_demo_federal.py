@@ -11,7 +11,7 @@ from headwater.demo.federal_api import CongressServer, RegisterApi
 from headwater.demo.federal_sites import API, KEY, register_document
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
-from tests.visitor import TODAY, get, visitor
+from tests.demo_client import TODAY, get, open_client
 
 SEARCH = "http://register.demo.test/api/v1/documents.json?fields[]=document_number&fields[]=citation"
 URL = "http://api.demo.test/api/v3"
@@ -30,7 +30,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
             api=lambda _today, _seed: CongressServer(bills=bills, laws=laws, limit=4),
         ),
     )
-    async with DemoWeb(today=TODAY, sites=sites) as web, visitor(web) as session:
+    async with DemoWeb(today=TODAY, sites=sites) as web, open_client(web) as session:
         yield session
 
 

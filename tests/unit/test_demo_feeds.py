@@ -21,7 +21,7 @@ from headwater.demo.govuk_site import GOVUK
 from headwater.demo.plan import Ends
 from headwater.demo.sites import GAZETTE
 from headwater.demo.web import DemoWeb
-from tests.visitor import TODAY, get, visitor
+from tests.demo_client import TODAY, get, open_client
 
 FEED_OF_COUNCIL = "http://council.demo.test/news.atom"
 ZONES = ("America/New_York", "Europe/London", "UTC")
@@ -90,7 +90,7 @@ async def test_one_address_is_listed_by_two_feeds_with_and_without_tracking(clie
 
 @pytest.mark.parametrize("today", [TODAY, date(2026, 3, 8), date(2025, 10, 26), date(2024, 2, 29), date(2026, 1, 1)])
 async def test_feeds_list_as_many_new_and_latest_entries_as_promised_in_every_timezone(today: date) -> None:
-    async with DemoWeb(today=today) as web, visitor(web) as client:
+    async with DemoWeb(today=today) as web, open_client(web) as client:
         for feed in expected_outcomes(web).feeds.values():
             entries = await feed_entries(client, feed.url)
             assert len(entries) == feed.items

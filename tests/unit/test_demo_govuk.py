@@ -24,8 +24,8 @@ from headwater.demo.govuk_api import GovukApi, RateLimit
 from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api, serving
 from headwater.demo.web import DemoWeb
+from tests.demo_client import TODAY, get, open_client
 from tests.govuk import page as make_page
-from tests.visitor import TODAY, get, visitor
 
 HOME = "http://govuk.demo.test"
 SUMMER = datetime(2026, 7, 13, 9, 30, tzinfo=UTC)
@@ -62,7 +62,7 @@ class Visit:
 
 @asynccontextmanager
 async def visiting(api: GovukApi) -> AsyncIterator[Visit]:
-    async with DemoWeb(today=TODAY, sites=(serving(api),)) as web, visitor(web) as client:
+    async with DemoWeb(today=TODAY, sites=(serving(api),)) as web, open_client(web) as client:
         yield Visit(api, client)
 
 
@@ -394,7 +394,7 @@ DAYS = [TODAY, date(2026, 7, 14), date(2026, 3, 30), date(2026, 10, 26)]  # the 
 async def test_two_queries_find_the_expected_labels_of_a_day(today: date) -> None:
     """Spec 6.2."""
     yesterday = today - timedelta(days=1)
-    async with DemoWeb(today=today, sites=(GOVUK,)) as web, visitor(web) as client:
+    async with DemoWeb(today=today, sites=(GOVUK,)) as web, open_client(web) as client:
         visit = Visit(govuk_api(today), client)
         labels = {day: await read_day(visit, day) for day in (yesterday, today)}
     assert labels[yesterday] == expected_day(yesterday) == expected_day(yesterday, today=today)
@@ -426,7 +426,7 @@ async def test_the_host_has_every_trap_of_a_day() -> None:
 
 
 async def test_pages_and_api_share_the_host_and_agree() -> None:
-    async with DemoWeb(today=TODAY, sites=(GOVUK,)) as web, visitor(web) as client:
+    async with DemoWeb(today=TODAY, sites=(GOVUK,)) as web, open_client(web) as client:
         visit = Visit(govuk_api(TODAY), client)
         results = (await visit.search(count=50, fields="title,link"))["results"]
         own = [result for result in results if result["link"].startswith("/")]

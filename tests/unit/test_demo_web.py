@@ -20,7 +20,7 @@ from headwater.demo.pages import article_page
 from headwater.demo.sites import GAZETTE, HOSTILE_TITLE, SITES
 from headwater.demo.web import DemoWeb
 from headwater.politeness.robots import MAX_BYTES, Robots
-from tests.visitor import TODAY, get, visitor
+from tests.demo_client import TODAY, get, open_client
 
 VOID_TAGS = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
@@ -39,7 +39,7 @@ async def all_bytes(web: DemoWeb) -> dict[str, bytes]:
     feeds = [site.feed_url for site in SITES if site.feed_url]
     robots = [f"{site.home}robots.txt" for site in SITES if site.robots_answer is whole]
     sitemaps = [f"{GAZETTE.home}sitemap_index.xml", f"{GAZETTE.home}sitemaps/stories.xml.gz"]
-    async with visitor(web) as client:
+    async with open_client(web) as client:
         urls = [*PAGES, *feeds, *robots, *sitemaps, *(site.home for site in SITES)]
         return {url: (await get(client, url))[1] for url in urls}
 

@@ -1,4 +1,4 @@
-"""A visitor of the demo web with no manners of its own: it asks what and when the test says."""
+"""A client of the demo web without politeness: it sends what the test says, when the test says it."""
 
 import socket
 from datetime import date
@@ -10,7 +10,7 @@ from yarl import URL
 
 from headwater.demo.web import DemoWeb
 
-TODAY = date(2026, 3, 3)  # of the demo web that tests visit
+TODAY = date(2026, 3, 3)  # the day of the demo web in tests
 
 
 class _DemoResolver(AbstractResolver):
@@ -26,14 +26,14 @@ class _DemoResolver(AbstractResolver):
         pass
 
 
-def visitor(web: DemoWeb, **options: Any) -> aiohttp.ClientSession:
-    """A session that finds every host at the demo web."""
+def open_client(web: DemoWeb, **options: Any) -> aiohttp.ClientSession:
+    """Return a session that finds every host at the demo web."""
     connector = aiohttp.TCPConnector(resolver=_DemoResolver(web.port), use_dns_cache=False)
     return aiohttp.ClientSession(connector=connector, **options)
 
 
 async def get(client: aiohttp.ClientSession, url: str, **headers: str) -> tuple[aiohttp.ClientResponse, bytes]:
-    """Ask for a URL, as it stands, and read what comes."""
+    """Request a URL as it is written, and read the answer."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     async with client.get(URL(url, encoded=True), headers=sent, allow_redirects=False) as response:
         return response, await response.read()

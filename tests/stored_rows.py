@@ -1,4 +1,4 @@
-"""Documents and failed jobs written straight into the store, for tests of what becomes of them afterwards."""
+"""Writes documents and failed jobs directly into the database, for tests of what happens to them later."""
 
 import hashlib
 from dataclasses import replace
@@ -15,7 +15,7 @@ NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 
 
 async def write(connection: Connection, name: str, text: str, at: datetime = NOON, **fields: Any) -> bool:
-    """Save the document of an address with this text, as a commit does; tell whether it says something else now."""
+    """Save the document of an address with this text, as a commit does. Returns whether the document changed."""
     source_id, url_id = await _address(connection, name, at)
     digest = hashlib.sha256(text.encode()).digest()
     article = replace(Article(text=text, title=f"{name}: {text}", language="en"), **fields)
@@ -32,7 +32,7 @@ async def write_all(database: Database, *names: str, text: str = "first") -> Non
 
 
 async def fail_job(connection: Connection, name: str, reason: str) -> int:
-    """Let a job wait for an address, and let that end badly."""
+    """Add a job that waits for a page, and let the page fail."""
     source_id, url_id = await _address(connection, name, NOON)
     item = hashlib.sha256(name.encode()).hexdigest()
     await connection.execute(

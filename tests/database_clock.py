@@ -1,8 +1,8 @@
-"""A database server whose clock can jump, for everybody at the same moment."""
+"""A database whose clock can jump for all its sessions at the same time."""
 
 import asyncpg
 
-# Found before PostgreSQL's own by every session that starts after it was made.
+# Sessions that start later find this function before PostgreSQL's own.
 _MAKE = """
 CREATE SCHEMA faults;
 CREATE TABLE faults.clock AS SELECT interval '0' AS ahead;
@@ -13,14 +13,14 @@ DO 'BEGIN EXECUTE format($$ALTER DATABASE %I SET search_path = public, faults, p
 
 
 async def make_clock(database_url: str) -> None:
-    """Give a database a clock that can jump; sessions from now on go by it."""
+    """Give a database a clock that can jump. Sessions that start later use it."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(_MAKE)
     await connection.close()
 
 
 async def step_clock(database_url: str, seconds: float) -> None:
-    """Let it jump."""
+    """Move the clock."""
     connection = await asyncpg.connect(database_url)
     await connection.execute("UPDATE faults.clock SET ahead = ahead + $1 * interval '1 s'", seconds)
     await connection.close()
