@@ -1,1 +1,1 @@
-"""Measurements, beside their targets. Not part of the package."""
+"""Measurements with their targets. This is no part of the package."""

@@ -1,4 +1,4 @@
-"""The one place where the bench calls Headwater: when a signature changes, this file changes."""
+"""The calls of the bench to Headwater. If a signature changes, only this file changes."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -17,13 +17,13 @@ from headwater.frontier.submit import Candidate, submit
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
 
-CLAIM_BATCH = Settings().fetch_workers  # a crew claims as many as it has free slots
+CLAIM_BATCH = Settings().fetch_workers  # a fetch pool claims one URL for each free slot
 _STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
 _LEASE = timedelta(minutes=2)
 
 
 class Queue:
-    """The frontier of one database, with `now` and the hosts' delay in the caller's hand."""
+    """The frontier of one database. The caller sets `now` and the delay of the hosts."""
 
     def __init__(self, database: Database, source_id: int, delay_ms: int) -> None:
         self.database = database
@@ -32,7 +32,7 @@ class Queue:
         self._delay_ms = delay_ms
 
     async def put(self, urls: Sequence[str], now: datetime) -> int:
-        """Submit a batch in one transaction; answer how many were new."""
+        """Submit a batch in one transaction. Returns the number of new URLs."""
         batch = [Candidate(url, self.source_id, Origin.SITEMAP, 6) for url in urls]
         submitted = await self.database.transact(lambda connection: submit(connection, batch, now))
         return submitted.new
@@ -44,7 +44,7 @@ class Queue:
         )
 
     async def finish(self, claims: Sequence[Claim], now: datetime) -> int:
-        """End claims as fetched, in one transaction, the way a crew's committer does; answer how many were ours."""
+        """End claims as fetched in one transaction, as a fetch pool does. Returns how many were still ours."""
         request = RequestRecord(sent_at=now, http_status=200, body_bytes=50_000, elapsed_ms=120)
         not_before = now + self._delay
 

@@ -1,4 +1,4 @@
-"""A backlog of millions of URLs, loaded within the server: making it is not what is measured."""
+"""A backlog of millions of URLs. The server generates it, and the bench does not measure that."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -12,7 +12,7 @@ _QUERIES = read_queries("backlog.sql")
 
 
 class Backlog:
-    """URLs in a migrated database, six of ten of them on one host."""
+    """URLs in a migrated database. Six of ten are on one host."""
 
     def __init__(self, dsn: str, source_id: int, hosts: int, now: datetime) -> None:
         self._dsn = dsn
@@ -22,9 +22,9 @@ class Backlog:
         self.size = 0
 
     async def grow(self, size: int, advance: Callable[[int], None]) -> None:
-        """Make the backlog `size` URLs large; `advance` is told of every step."""
+        """Enlarge the backlog to `size` URLs. Each step calls `advance`."""
         async with connect(self._dsn) as connection:
-            # The rows are right as they are made: let no foreign key look at each of them.
+            # The rows are correct by construction, so no foreign key has to be checked.
             await connection.execute("SET session_replication_role = replica; SET maintenance_work_mem = '256MB'")
             if not self.size:
                 await connection.execute(_QUERIES["add_hosts"], self._hosts, self._now)
@@ -53,6 +53,6 @@ class Backlog:
         advance(count)
 
     async def cool_down_hot_host(self, until: datetime) -> None:
-        """Let nobody ask the hot host before `until`."""
+        """Close the hot host until a time."""
         async with connect(self._dsn) as connection:
             await connection.execute(_QUERIES["cool_down"], HOT_HOST, until)

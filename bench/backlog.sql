@@ -1,13 +1,13 @@
 -- name: add_hosts
--- $1 hosts besides the hot one, $2 now
+-- $1 hosts in addition to the hot one, $2 now
 INSERT INTO host_state (host, ready_at)
 SELECT 'hot.example', $2::timestamptz
 UNION ALL
 SELECT 'www.site-' || lpad(n::text, 5, '0') || '.example', $2 FROM generate_series(0, $1::int - 1) n
 
 -- name: add_urls
--- Queue URLs number $1 to $2, six of ten on the hot host, the rest spread over $3 hosts; $4 source, $5 now. Those of the
--- hot host are the oldest, as they are wherever one host has more than it may be asked for.
+-- Queue URLs number $1 to $2: six of ten on the hot host, the others on $3 hosts; $4 source, $5 now. The hot host has the
+-- oldest URLs, as a host has that is allowed fewer requests than it has URLs.
 WITH numbered AS (
     SELECT n, CASE WHEN n % 10 < 6 THEN 'hot.example'
                    ELSE 'www.site-' || lpad(((n / 10 * 4 + n % 10 - 6) % $3::bigint)::text, 5, '0') || '.example' END AS host
@@ -28,7 +28,7 @@ SELECT id, host, 7,
 FROM added
 
 -- name: indexes
--- What makes a bulk load slow: it is dropped before and made again after.
+-- Indexes slow down a bulk load. They are dropped before it and made again after it.
 SELECT i.indrelid::regclass::text AS table_name, i.indexrelid::regclass::text AS index_name,
        pg_get_indexdef(i.indexrelid) AS index_definition,
        c.conname AS constraint_name, pg_get_constraintdef(c.oid) AS constraint_definition

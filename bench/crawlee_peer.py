@@ -8,7 +8,7 @@ from bench.steps import Steps
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """URLs a second through Crawlee's queue."""
+    """URLs per second through Crawlee's queue."""
 
     version: str
     put_new: float
@@ -23,5 +23,5 @@ async def measure_crawlee(server: str, steps: Steps, urls: int) -> Rates:
         python = await make_environment("crawlee")
     with steps.step("Crawlee: put, claim, handle", None):
         async with new_database(server, "bench_crawlee") as dsn:
-            output = await run(python, BENCH / "crawlee_queue.py", "--urls", urls, told=dsn + "\n")
+            output = await run(python, BENCH / "crawlee_queue.py", "--urls", urls, stdin=dsn + "\n")
     return msgspec.json.decode(output.splitlines()[-1], type=Rates)

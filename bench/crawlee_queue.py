@@ -23,9 +23,9 @@ HOSTS = 5_000
 
 
 async def main(dsn: str, count: int) -> dict[str, float | str]:
-    """Put as many URLs as the bench puts into our own queue; of what follows, a part tells the rate."""
+    """Put as many URLs as into our own queue. Of the later steps, a part is enough for the rate."""
     urls = list(make_urls(count, HOSTS))
-    warnings.simplefilter("ignore", UserWarning)  # it says that it is experimental
+    warnings.simplefilter("ignore", UserWarning)  # Crawlee warns that the queue is experimental
     async with SqlStorageClient(connection_string=dsn.replace("postgresql://", "postgresql+asyncpg://", 1)) as storage:
         queue = await storage.create_rq_client(name="bench")
         rates: dict[str, float | str] = {"version": __version__}

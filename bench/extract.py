@@ -19,7 +19,7 @@ from bench.steps import Steps
 
 PEERS = ("trafilatura-fast", "trafilatura", "resiliparse", "beautifulsoup")
 TIMED = "trafilatura-fast-text"
-# By how much ours should be above trafilatura's.
+# The margin by which our score should exceed trafilatura's.
 MARGINS = {"text": 0.0, "title": 0.10, "author": 0.05, "date": 0.0, "image": 0.05}
 _Output = dict[str, tuple[float, dict[str, str]]]
 _Scores = dict[str, dict[str, float]]
@@ -27,7 +27,7 @@ _Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The time of an extractor for a page, and its scores by corpus and field."""
+    """The time of an extractor per page, and its scores by corpus and field."""
 
     milliseconds: float
     scores: _Scores
@@ -44,7 +44,7 @@ def parse_options() -> argparse.Namespace:
 
 
 async def measure(_server: str, folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
-    """Measure everything, one thing after the other."""
+    """Measure everything in turn."""
     every = read_pages()
     if not every:
         return [Figure("text", "text", None, note="no corpora: set HEADWATER_CORPORA")]

@@ -1,4 +1,4 @@
-"""Real pages and what is to be found on each, from the corpora."""
+"""Real pages from the corpora, and the correct result for each."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[2] / "
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page and the truth about it; what is not known is empty. A text is known whole or by segments of it."""
+    """A page and its correct result. An unknown field is empty. A text is known as a whole or by segments."""
 
     corpus: str
     name: str
@@ -30,12 +30,12 @@ class Page:
     images: Sequence[str] = ()  # addresses of the cover, in all its sizes
 
     def body(self) -> bytes:
-        """Return the page as it was sent."""
+        """Return the body of the page."""
         return gzip.decompress(self.path.read_bytes())
 
 
 def read_pages(corpora: Path = CORPORA) -> list[Page]:
-    """Return all pages, in the same order every time; empty where the corpora are absent."""
+    """Return all pages in a fixed order, or none if the corpora are missing."""
     there = {corpora / corpus: read for corpus, read in CORPUS_READERS.items() if (corpora / corpus).is_dir()}
     return [page for folder, read in there.items() for page in read(folder)]
 
@@ -63,7 +63,7 @@ def _fundus(folder: Path) -> Iterator[Page]:
         for publisher in sorted(country.parent.glob("*.json")):
             versions = _json(publisher)
             names = sorted(name for name in pages if name.split("_20")[0].split(".")[0] == publisher.stem)
-            # a few lists name older pages that nothing is known of
+            # a few lists name older pages without a correct result
             for name, version in zip(names[-len(versions) :], sorted(versions), strict=True):
                 if (country.parent / name).exists():
                     yield _fundus_page(country.parent / name, pages[name]["url"], versions[version])

@@ -1,4 +1,4 @@
-"""How well what an extractor found fits the truth: the same for every extractor."""
+"""Scores the result of an extractor against the correct one, in the same way for every extractor."""
 
 import re
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ _LONG_NUMBER = re.compile(r"(?=[a-z_-]*\d)[0-9a-z]{9,}")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an extractor found on a page."""
+    """The result of an extractor for a page."""
 
     text: str = ""
     title: str = ""
@@ -33,9 +33,8 @@ class Found:
 def score_corpora(pages: Iterable[Page], found: Mapping[tuple[str, str], Found]) -> dict[str, dict[str, float]]:
     """Return the score of each field by corpus, from 0 to 1.
 
-    A text that is known by segments is scored by the F1 of all segments of its corpus, one that is known whole by the
-    F1 of its shingles. Of the other fields it is the share of pages that have them right, of those where the truth is
-    known.
+    A text that is known by segments gets the F1 of all segments of its corpus, a whole text the F1 of its shingles. The
+    score of another field is the share of correct pages among those with a known result.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     segments: dict[str, Counter[str]] = defaultdict(Counter)
@@ -52,7 +51,7 @@ def score_corpora(pages: Iterable[Page], found: Mapping[tuple[str, str], Found])
 
 
 def score_page(page: Page, found: Found) -> dict[str, float]:
-    """Return how right each field is whose truth is known; a text that is known by segments is not among them."""
+    """Return the score of each field with a known result, except texts that are known by segments."""
     scores: dict[str, float] = {}
     if page.text:
         scores["text"] = shingle_f1(page.text, found.text)
@@ -68,7 +67,7 @@ def score_page(page: Page, found: Found) -> dict[str, float]:
 
 
 def count_segments(page: Page, text: str) -> Counter[str]:
-    """Return how many segments are kept, of how many that belong inside, and how many are let in that do not."""
+    """Return the number of wanted segments found, of all wanted ones, and of unwanted ones found."""
     line = " ".join(text.split())
     kept = sum(" ".join(segment.split()) in line for segment in page.inside)
     let_in = sum(" ".join(segment.split()) in line for segment in page.outside)
@@ -76,7 +75,7 @@ def count_segments(page: Page, text: str) -> Counter[str]:
 
 
 def shingle_f1(wanted: str, found: str) -> float:
-    """Return the F1 of all runs of four words, or of four characters where a script does not space its words."""
+    """Return the F1 of all runs of four words, or of four characters in scripts without spaces."""
     there, here = _shingles(wanted), _shingles(found)
     return f1((there & here).total(), here.total(), there.total())
 
@@ -87,13 +86,13 @@ def f1(right: float, found: float, wanted: float) -> float:
 
 
 def names(*texts: str) -> set[str]:
-    """Return the names that bylines give, however they are set apart."""
+    """Return the names in bylines, with any separator."""
     parts = (_BEFORE_NAMES.sub("", _line(part)) for text in texts for part in _BETWEEN_NAMES.split(text.lower()))
     return {part.strip(" .:-") for part in parts if part.strip(" .:-")}
 
 
 def tokens(text: str) -> list[str]:
-    """Return the words of a text, or its characters where a script does not space its words."""
+    """Return the words of a text, or its characters in scripts without spaces."""
     return _TOKEN.findall(text.lower())
 
 
@@ -107,12 +106,12 @@ def _line(text: str) -> str:
 
 
 def _is_same_asset(one: str, other: str) -> bool:
-    """Tell whether two addresses are of one picture, whatever size, cut, type and server."""
+    """Check whether two addresses are of one picture. Size, crop, type and server may differ."""
     return bool(_asset_names(one) & _asset_names(other))
 
 
 def _asset_names(address: str) -> set[str]:
-    """Return what all sizes of a picture share: its name without size and type, and long numbers in it."""
+    """Return the common part of all sizes of a picture: its name without size and type, and its long numbers."""
     whole = unquote(unquote(address))
     last = re.sub(r"[?#].*|[/=]+$", "", whole[whole.rfind("http") :]).lower()
     parts = [part for part in last.split("/")[3:] if _WORDS_IN_PATH.search(_SIZE.sub("", part))]

@@ -1,4 +1,4 @@
-"""Learn what the features of a block weigh, from the corpora: python -m bench.extract_training [--check].
+"""Learn the weights of a block's features from the corpora: python -m bench.extract_training [--check].
 
 Writes `weights.json` next to `block_classifier.py`. With --check it writes nothing: it learns without the sites of each
 fifth of the pages, and prints the scores of that fifth. It keeps no text, only words that occur on many sites.
@@ -26,7 +26,7 @@ from headwater.extraction.html.main_text import choose_blocks
 
 WEIGHTS = Path(block_classifier.__file__).with_name("weights.json")
 PARTS = 5
-# A feature counts when it occurs on this many sites; one that weighs less than this is left out.
+# A feature must occur on this many sites, and have this weight.
 MIN_SITES = 8
 MIN_WEIGHT = 0.05
 STIFFNESS = 15.0  # L2: the higher, the less a weight follows few examples
@@ -35,7 +35,7 @@ PASSES = 12
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A block: its features, whether it belongs to the text, and how much that matters."""
+    """A block: its features, whether it belongs to the text, and its importance."""
 
     features: Sequence[str]
     belongs: bool
@@ -44,7 +44,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The blocks of a page and the examples that it gives."""
+    """The blocks of a page and its examples."""
 
     page: Page
     blocks: list[Block]
@@ -53,7 +53,7 @@ class Lesson:
 
     @property
     def site(self) -> str:
-        """Return what pages of one publisher share."""
+        """Return the part of the host that all pages of a publisher share."""
         name = re.split(r"_20\d\d|\.", self.page.name.removeprefix("www."))[0]
         return f"{self.page.corpus}:{name}" if self.page.corpus in ("readability", "newspaper") else name.lower()
 
@@ -114,7 +114,7 @@ def _whole_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
 
 
 def learn(lessons: Sequence[Lesson]) -> dict[str, float]:
-    """Return the weights by logistic regression, one weight after the other (Newton's steps), some passes long."""
+    """Return the weights by logistic regression: Newton's steps for one weight after the other, in several passes."""
     sites: dict[str, set[str]] = defaultdict(set)
     for lesson in lessons:
         for feature in {feature for example in lesson.examples for feature in example.features}:
@@ -144,12 +144,12 @@ def learn(lessons: Sequence[Lesson]) -> dict[str, float]:
 
 
 def part_of(lesson: Lesson) -> int:
-    """Return the part that all pages of a site are in."""
+    """Return the part of the data to which all pages of a site belong."""
     return zlib.crc32(lesson.site.encode()) % PARTS
 
 
 def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
-    """Return the text of each page, by corpus and name, as it is found by weights learned without the page's site."""
+    """Return the text of each page by corpus and name, found with weights that were learned without the page's site."""
     found: dict[tuple[str, str], str] = {}
     for part in range(PARTS):
         weights = learn([lesson for lesson in lessons if part_of(lesson) != part])
@@ -161,14 +161,14 @@ def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
 
 
 def check(lessons: Sequence[Lesson]) -> None:
-    """Print the scores of pages whose site was not learned from."""
+    """Print the scores of pages with weights that were learned without their site."""
     found = {key: Found(text) for key, text in held_out_texts(lessons).items()}
     for corpus, scores in score_corpora([lesson.page for lesson in lessons], found).items():
         print(f"{corpus:12} {scores['text']:.3f}")
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="print scores of pages that were not learned from")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Runs one extractor over a folder of pages, in whatever environment has it: extract_with.py EXTRACTOR FOLDER.
+"""Runs one extractor over a folder of pages, in an environment that has it: extract_with.py EXTRACTOR FOLDER.
 
 The folder has a file for each page and `urls.json`, their addresses by name. Prints JSON: for each page, by name, the
 seconds of CPU it took and what was found.
@@ -83,7 +83,7 @@ EXTRACTORS: dict[str, Callable[[], Extract]] = {
 
 
 def main(extractor: str, folder: str) -> dict[str, tuple[float, Fields]]:
-    """Read each page once, after one that only warms up."""
+    """Read one page to warm up, and then each page once."""
     extract = EXTRACTORS[extractor]()
     urls = json.loads((Path(folder) / "urls.json").read_text(encoding="utf-8"))
     bodies = {name: (Path(folder) / name).read_bytes() for name in urls}
@@ -93,7 +93,7 @@ def main(extractor: str, folder: str) -> dict[str, tuple[float, Fields]]:
 
 
 def timed(extract: Extract, body: bytes, url: str) -> tuple[float, Fields]:
-    """Return the seconds of CPU and what was found; what fails finds nothing."""
+    """Return the CPU seconds and the result, which is empty after an error."""
     started = time.process_time()
     try:
         found = extract(body, url)

@@ -1,4 +1,4 @@
-"""The feeds that are measured with: real ones where the corpora are, and written ones of the same size."""
+"""The feeds of the benches: real ones if the corpora are there, and generated ones of the same size."""
 
 import gzip
 import os
@@ -13,21 +13,21 @@ from headwater.demo.plan import FeedPlan, Piece, Site
 
 CORPORA = Path(os.environ.get("HEADWATER_CORPORA") or Path(__file__).parent.parent.parent / "shared" / "corpora")
 TOPICS = ("rivers", "councils", "budgets", "libraries", "weather", "transport")
-# As many entries as real feeds have: the 10th, 25th, 50th, 75th and 90th of a hundred in real-feeds-kagi. With their
-# whole texts they come to 110 kB on average.
+# The numbers of entries are those of real feeds: percentiles 10, 25, 50, 75 and 90 of real-feeds-kagi. With their whole
+# texts the feeds have 110 kB on average.
 ENTRIES = (6, 10, 12, 25, 56)
 SITEMAP_HOST = "maps.demo.test"
 ROBOTS = "User-agent: *\nDisallow: /private/\n"
 
 
 def real_feeds() -> list[bytes]:
-    """Return the feeds of real-feeds-kagi; none where the corpora are absent."""
+    """Return the feeds of real-feeds-kagi, or none if the corpora are missing."""
     paths = sorted((CORPORA / "real-feeds-kagi" / "benchmark_data").glob("*.gz"))
     return [gzip.decompress(path.read_bytes()) for path in paths]
 
 
 def written_feeds(count: int) -> list[bytes]:
-    """Return the feeds of so many hosts."""
+    """Return the generated feeds of a number of hosts."""
     return [_write(site) for site in feed_sites(count)]
 
 
@@ -43,12 +43,12 @@ def _write(site: Site) -> bytes:
 
 
 def feed_sites(count: int) -> list[Site]:
-    """Return so many hosts of the demo web, each with a feed and a robots.txt; every third writes Atom."""
+    """Return hosts of the demo web, each with a feed and a robots.txt. Every third feed is Atom."""
     return [_site(number) for number in range(count)]
 
 
 def sitemap_site(addresses: int) -> Site:
-    """Return a host with nothing but a sitemap of so many addresses."""
+    """Return a host with only a sitemap of a number of addresses."""
     plan = FeedPlan("/sitemap.xml", lambda **_: _sitemap(addresses), "application/xml")
     return Site(host=SITEMAP_HOST, title="A paper with a past", pieces=(), feed=plan, robots=ROBOTS)
 
@@ -64,7 +64,7 @@ def _sitemap(addresses: int) -> str:
 
 
 def entries_of(count: int) -> int:
-    """Return how many entries the feeds of so many hosts have together."""
+    """Return the number of entries in the feeds of a number of hosts."""
     return sum(_entries(number) for number in range(count))
 
 

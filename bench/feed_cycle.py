@@ -1,4 +1,4 @@
-"""One cycle over many feeds: the product's poller, and lemon24's reader."""
+"""One cycle over many feeds with Headwater's poller and with lemon24's reader."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ _QUERIES = read_queries("feeds.sql")
 
 
 class Cycles(msgspec.Struct, frozen=True):
-    """Feeds a second: all new, and all unchanged."""
+    """Feeds per second, all new and all unchanged."""
 
     first: float
     again: float
@@ -44,11 +44,11 @@ class Cycles(msgspec.Struct, frozen=True):
 
 
 class Incomplete(Exception):
-    """A cycle did not bring what it must."""
+    """A cycle had an unexpected result."""
 
 
 def settings_for(dsn: str, folder: Path, web_port: int) -> Settings:
-    """Return the settings as they come, turned towards the web on loopback."""
+    """Return the default settings, led to the web on loopback."""
     return Settings(
         database_url=dsn,
         data_dir=folder,
@@ -58,7 +58,7 @@ def settings_for(dsn: str, folder: Path, web_port: int) -> Settings:
 
 
 async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
-    """Poll all feeds as the poller role does, then all again, unchanged."""
+    """Poll all feeds as the poller role does, and then again without changes."""
     async with new_database(server, "bench_feeds") as dsn, open_poller(dsn, folder, web) as runtime:
         delay = runtime.context.settings.host_delay_ms / 1000
         await web.asked(delay)
@@ -69,7 +69,7 @@ async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) ->
         async with connect(dsn) as connection:
             await settle(connection)
             await connection.execute(_QUERIES["all_due"])
-        await asyncio.sleep(delay)  # the last host's pause is over too
+        await asyncio.sleep(delay)  # the pause of the last host has ended too
         with steps.step("ours: unchanged cycle", len(web.urls)) as advance:
             again = await poll_all(runtime, len(web.urls), advance)
         asked_again = await web.asked(delay)
@@ -84,7 +84,7 @@ async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) ->
 
 @contextlib.asynccontextmanager
 async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Runtime]:
-    """Open what a poller needs on an empty database, with every feed of the web due now."""
+    """Open a runtime on an empty database, with all feeds of the web due now."""
     async with open_database_context(settings_for(dsn, folder, web.port)) as context, open_runtime(context) as runtime:
         operations = Operations(runtime, Metrics())
         for number, url in enumerate(web.urls):
@@ -96,7 +96,7 @@ async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Run
 
 
 async def poll_all(runtime: Runtime, feeds: int, advance: Callable[[int], None]) -> float:
-    """Let the poller role run until every feed is polled; return how long that took."""
+    """Run the poller role until every feed is polled. Returns the seconds."""
     stop, polled, failed = asyncio.Event(), set[str](), list[PollResult]()
 
     def note(poll: PollResult) -> None:
@@ -124,7 +124,7 @@ async def _check_items(dsn: str, feeds: int) -> None:
 
 
 async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps) -> tuple[float, float]:
-    """Read a large sitemap with all its past; return how many MB our process grew and how long its loop stood still."""
+    """Read a large sitemap with its whole past. Returns its growth in MB and the longest block of the loop in ms."""
     async with (
         new_database(server, "bench_feeds") as dsn,
         open_database_context(settings_for(dsn, folder, web.port)) as context,
@@ -132,7 +132,7 @@ async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps)
     ):
         operations = Operations(runtime, Metrics())
         await operations.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
-        # What is only needed once, such as the children that read, is there then.
+        # The first reading starts the children, which stay.
         await operations.sources.sync("maps", Method.SITEMAP)
         gc.collect()
         with steps.step("ours: a sitemap and its past", web.addresses) as advance:
@@ -148,7 +148,7 @@ async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps)
 
 
 async def _watch() -> tuple[float, float]:
-    """Return, when cancelled, the most MB that were resident, and the longest that the loop did not come round (ms)."""
+    """Return, when cancelled, the peak of resident MB and the longest block of the event loop in ms."""
     most, stall, last = _resident_mb(), 0.0, time.perf_counter()
     with contextlib.suppress(asyncio.CancelledError):
         while True:
@@ -164,13 +164,15 @@ def _resident_mb() -> float:
 
 
 async def measure_reader(folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
-    """Let reader do the same, with its own database. Raises Unavailable."""
+    """Run the same cycle with lemon24's reader and its own database. Raises Unavailable."""
     with steps.step("reader: environment", None):
         python = await make_environment("feeds")
     with steps.step("reader: both cycles", None), tempfile.TemporaryDirectory(dir=folder) as name:
         database = f"{name}/reader.sqlite"
         plan = {"port": web.port, "urls": web.urls, "database": database, "workers": READER_WORKERS}
-        told = json.loads(await run(python, BENCH / "reader_cycle.py", told=json.dumps(plan)))
-    if told["entries"] != entries_of(len(web.urls)) or told["failed"]:
-        raise Incomplete(f"reader brought {told['entries']} entries; {told['failed']} feeds failed")
-    return Cycles(first=len(web.urls) / told["first"], again=len(web.urls) / told["again"], version=told["version"])
+        result = json.loads(await run(python, BENCH / "reader_cycle.py", stdin=json.dumps(plan)))
+    if result["entries"] != entries_of(len(web.urls)) or result["failed"]:
+        raise Incomplete(f"reader brought {result['entries']} entries; {result['failed']} feeds failed")
+    return Cycles(
+        first=len(web.urls) / result["first"], again=len(web.urls) / result["again"], version=result["version"]
+    )

@@ -1,4 +1,4 @@
-"""Parse speed, ours and others', by turns over the same feeds."""
+"""The speed of our parser and of others, in turn over the same feeds."""
 
 import sys
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _Times = dict[str, tuple[float, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Our time over a peer's, for the feeds that both can read."""
+    """Our time divided by a peer's, for the feeds that both can read."""
 
     ratio: float
     note: str
@@ -25,7 +25,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Parsing:
-    """What parsing takes, and how it compares; a peer that could not be measured says why."""
+    """The time of parsing, and the comparisons. For a peer that could not be measured there is the cause."""
 
     which: str
     feeds: int
@@ -35,7 +35,7 @@ class Parsing:
 
 
 async def measure_parsing(folder: Path, steps: Steps, rounds: int, *, peers: bool) -> Parsing:
-    """Parse real feeds, or written ones where those are absent; of each feed the best time of all rounds counts."""
+    """Parse real feeds, or generated ones if those are missing. The best time of all rounds counts for each feed."""
     feeds, which = real_feeds(), "real"
     if not feeds:
         feeds, which = written_feeds(WRITTEN_FEEDS), "written"

@@ -1,6 +1,6 @@
-"""Serves many feeds on loopback, in a process of its own: python -m bench.feed_web FEEDS ADDRESSES.
+"""Serve many feeds on loopback, in a process of its own: python -m bench.feed_web FEEDS ADDRESSES.
 
-Says on which port; then, for each line it is told, what was asked of it since the last one. Ends with its input.
+It prints its port. For each line of input it prints the requests since the last line. It ends with its input.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ import msgspec
 from bench.feed_bodies import feed_sites, sitemap_site
 from headwater.demo.web import DemoWeb
 
-# What a busy machine may take away between two sends, as the arrivals have it.
+# The most by which a busy machine can shorten the time between two arrivals.
 TOLERANCE_SECONDS = 0.05
 
 
 class RequestedDelay(msgspec.Struct, frozen=True):
-    """What was asked of the web: answers by status, and requests that came too soon after one to the same host."""
+    """The requests to the web: answers by status, and requests that came too soon after another to the same host."""
 
     statuses: dict[str, int]
     too_soon: list[str]
 
 
 class FeedWeb:
-    """The web's process, from outside."""
+    """The process of the web."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, feeds: int, addresses: int) -> None:
         self._process = process
@@ -40,7 +40,7 @@ class FeedWeb:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, feeds: int, addresses: int) -> AsyncIterator[Self]:
-        """Start it; it ends with the block."""
+        """Start the process. It ends with the block."""
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "bench.feed_web", str(feeds), str(addresses))
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=2**24)
@@ -52,7 +52,7 @@ class FeedWeb:
             await process.wait()
 
     async def asked(self, delay_seconds: float) -> RequestedDelay:
-        """Tell what was asked since the last time, by visitors who should leave a host alone for so long."""
+        """Return the requests since the last call, checked with this delay between two to a host."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(f"{delay_seconds}\n".encode())

@@ -1,4 +1,4 @@
-"""Measure feeds: parsing, and cycles of polls beside lemon24's reader: python -m bench.feeds [--quick] [--json]."""
+"""Measure feeds: parsing, and cycles of polls, also with lemon24's reader: python -m bench.feeds [--quick] [--json]."""
 
 import argparse
 from pathlib import Path
@@ -26,7 +26,7 @@ def parse_options() -> argparse.Namespace:
 
 
 async def measure(server: str, folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
-    """Measure everything, one thing after the other."""
+    """Measure everything in turn."""
     parsing = await measure_parsing(folder, steps, options.rounds, peers=options.peers)
     async with FeedWeb.open(options.feeds, options.addresses) as web:
         ours, reader = await _measure_rounds(server, folder, web, steps, options)
@@ -38,7 +38,7 @@ async def measure(server: str, folder: Path, steps: Steps, options: argparse.Nam
 async def _measure_rounds(
     server: str, folder: Path, web: FeedWeb, steps: Steps, options: argparse.Namespace
 ) -> tuple[Cycles, Cycles | str]:
-    """Measure ours and reader's by turns, and take the best of each: a machine is not as fast at all times."""
+    """Measure ours and reader's in turn, and take the best of each, because the speed of a machine varies."""
     ours, theirs = [], []
     reader: Cycles | str = "left out by --no-peers"
     for _ in range(options.rounds):

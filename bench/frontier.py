@@ -19,7 +19,7 @@ def parse_options() -> argparse.Namespace:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=_sizes, help="backlogs to claim from: 100000,1000000,5000000")
     parser.add_argument("--urls", type=int, help="URLs to put, half of which are claimed and finished: 100000")
-    parser.add_argument("--hot-rows", type=int, help="backlog beside the hot host, for 004's claim and ours: 250000")
+    parser.add_argument("--hot-rows", type=int, help="backlog next to the hot host, for 004's claim and ours: 250000")
     parser.add_argument("--claims", type=int, help="claims timed at each backlog: 1000")
     options = parser.parse_args()
     usual = (
@@ -47,7 +47,7 @@ def _sizes(text: str) -> list[int]:
 
 
 async def measure(server: str, folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
-    """Measure everything, one thing after the other."""
+    """Measure everything in turn."""
     throughput, crawlee = await _measure_rounds(server, folder, steps, options)
     beside = await measure_beside_hot_host(server, folder, steps, options.hot_rows, options.claims // 2)
     seed004 = await measure_seed004(server, steps, options.hot_rows, hosts_for(options.hot_rows), options.claims // 10)
@@ -64,7 +64,7 @@ async def measure(server: str, folder: Path, steps: Steps, options: argparse.Nam
 async def _measure_rounds(
     server: str, folder: Path, steps: Steps, options: argparse.Namespace
 ) -> tuple[Throughput, Rates | str]:
-    """Measure ours and Crawlee's by turns, and take the best of each: a machine is not as fast at all times."""
+    """Measure ours and Crawlee's in turn, and take the best of each, because the speed of a machine varies."""
     ours, theirs = [], []
     crawlee: Rates | str = "left out by --no-peers"
     for _ in range(options.rounds):

@@ -1,4 +1,4 @@
-"""What Headwater's own frontier does: throughput, claim latency as the backlog grows, memory."""
+"""Measures Headwater's frontier: throughput, claim latency with a growing backlog, and memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,19 +19,19 @@ PUT_BATCH = 1_000
 BIG_CLAIM_BATCH = 200
 MOST_HOSTS = 5_000
 DELAY_MS = 1_000
-# While claims are timed the clock given to the frontier is the bench's: so much passes from one claim to the next. The
-# hot host is ready again at every tenth.
+# The time between two claims on the clock that the bench gives to the frontier. The hot host is ready again at every
+# tenth claim.
 TICK = timedelta(milliseconds=DELAY_MS / 10)
 PUT_EVERY, PUT_SOME = 50, 200
 
 
 def hosts_for(urls: int) -> int:
-    """Return over how many hosts to spread URLs: thousands, but several URLs for each."""
+    """Return the number of hosts for a number of URLs: thousands, with several URLs each."""
     return max(1, min(MOST_HOSTS, urls // 10))
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """URLs a second, from one process, one thing after the other."""
+    """URLs per second of one process for each step."""
 
     put_new: float
     put_known: float
@@ -42,7 +42,7 @@ class Throughput(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What one claim of the product's usual batch takes at a size of the backlog, and the memory of this process."""
+    """The time of one claim of the usual batch at a size of the backlog, and the memory of this process."""
 
     rows: int
     p50_ms: float
@@ -51,7 +51,7 @@ class Latency:
 
 
 async def measure_throughput(server: str, folder: Path, steps: Steps, urls: int) -> Throughput:
-    """Put new URLs, put them again, then claim and finish half of them; no host has a delay."""
+    """Put new URLs, put them again, and claim and finish half of them. No host has a delay."""
     now = datetime.now(UTC)
     given = list(make_urls(urls, hosts_for(urls)))
     async with new_database(server, "bench_throughput") as dsn, open_queue(dsn, folder, now, delay_ms=0) as queue:
@@ -73,7 +73,7 @@ async def measure_throughput(server: str, folder: Path, steps: Steps, urls: int)
 
 
 async def _put(queue: Queue, urls: list[str], now: datetime, advance: Callable[[int], None]) -> float:
-    """Put with two batches on their way: while the database has one, the next is made ready."""
+    """Put two batches at once: while the database has one, the next is prepared."""
     waiting = iter(batches(urls, PUT_BATCH))
 
     async def put_some() -> None:
@@ -100,7 +100,7 @@ async def _claim_and_finish(
 
 
 async def measure_latency(server: str, folder: Path, steps: Steps, sizes: list[int], claims: int) -> list[Latency]:
-    """Time claims while one host holds most of a growing backlog; URLs are finished and put meanwhile, untimed."""
+    """Time claims while one host has most of a growing backlog. Finishing and putting URLs in between is not timed."""
     clock, hosts, measured = _Clock(), hosts_for(sizes[0]), []
     async with (
         new_database(server, "bench_latency") as dsn,
@@ -111,7 +111,7 @@ async def measure_latency(server: str, folder: Path, steps: Steps, sizes: list[i
             with steps.step(f"load {size:,} URLs", size - backlog.size) as advance:
                 await backlog.grow(size, advance)
             fresh = list(make_urls(claims // PUT_EVERY * PUT_SOME, hosts, seed=size))
-            await _time_claims(queue, clock, claims // 10, [], lambda _: None)  # warms up what is cold after the load
+            await _time_claims(queue, clock, claims // 10, [], lambda _: None)  # warms up the caches after the load
             with steps.step(f"claim at {size:,}", claims) as advance:
                 watch = await _time_claims(queue, clock, claims, fresh, advance)
             measured.append(Latency(size, watch.percentile_ms(50), watch.percentile_ms(99), resident_mb()))
@@ -143,7 +143,7 @@ async def _time_claims(
 
 
 async def measure_beside_hot_host(server: str, folder: Path, steps: Steps, rows: int, claims: int) -> dict[int, float]:
-    """Return URLs claimed a second, by batch size, while a host that may not be asked holds most of the backlog."""
+    """Return the claimed URLs per second by batch size, while a closed host has most of the backlog."""
     now, rates = datetime.now(UTC), {}
     async with new_database(server, "bench_hot_host") as dsn, open_queue(dsn, folder, now, delay_ms=0) as queue:
         backlog = Backlog(dsn, queue.source_id, hosts_for(rows), now)

@@ -1,4 +1,4 @@
-"""Times one parser over a folder of feeds, in whatever environment has it: parse_feeds.py PARSER FOLDER.
+"""Times one parser over a folder of feeds, in an environment that has it: parse_feeds.py PARSER FOLDER.
 
 Prints JSON: for each feed, by name, the seconds it took and its entries; null where the parser refused it.
 """
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-Parse = Callable[[bytes], int]  # answers how many entries there are
+Parse = Callable[[bytes], int]  # returns the number of entries
 
 
 def ours() -> Parse:
@@ -34,7 +34,7 @@ PARSERS = {"ours": ours, "feedparser": feedparser, "fastfeedparser": fastfeedpar
 
 
 def main(parser: str, folder: str) -> dict[str, tuple[float, int] | None]:
-    """Parse each feed once, after one that only warms up."""
+    """Parse one feed to warm up, and then each feed once."""
     parse = PARSERS[parser]()
     bodies = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
     timed(parse, next(iter(bodies.values())))

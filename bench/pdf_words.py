@@ -11,7 +11,7 @@ from headwater.extraction.pdf.page_content import PageContent, read_page
 
 
 def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:
-    """Return the words that are not there, and how many ought to be: all but removed heads, feet and line numbers."""
+    """Return the missing words, and the number of expected ones, which excludes headers, footers and line numbers."""
     with pypdfium2.PdfDocument(body) as document:
         seen = _spoken(" ".join(page.get_textpage().get_text_range() for page in document))
         pages = [read_page(page) for page in document]
@@ -22,9 +22,9 @@ def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:
 
 
 def broken_joints(body: bytes, markdown: str) -> tuple[list[tuple[str, str]], int]:
-    """Return the ends of lines that the beginning of the next line does not follow, and how many were looked at.
+    """Return the ends of lines that the start of the next line does not follow, and the number of checked ends.
 
-    A file gives its lines column by column. If columns were interleaved, few lines would be followed by the next.
+    A file has its lines column by column. If the columns are interleaved, few lines follow each other.
     """
     with pypdfium2.PdfDocument(body) as document:
         texts = [page.get_textpage().get_text_range() for page in document]
@@ -36,7 +36,7 @@ def broken_joints(body: bytes, markdown: str) -> tuple[list[tuple[str, str]], in
 
 
 def _spoken(text: str) -> Counter[str]:
-    """Count words without what is at their edges; one broken at the end of a line is one."""
+    """Count words without punctuation at their edges. A word that is broken at the end of a line counts once."""
     words = (re.sub(r"[\W_]", "", word.replace("\ufffe", "")).lower() for word in text.split())
     return Counter(filter(None, words))
 

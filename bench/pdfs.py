@@ -27,7 +27,7 @@ def parse_options() -> argparse.Namespace:
 
 
 async def measure(_server: str, _folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
-    """Read all files with each reader in turn, then look at what ours has read."""
+    """Read all files with each reader in turn, and then check the result of ours."""
     if not _are_there():
         why = f"there is no {PDFS}; HEADWATER_PDFS names the folder of real PDFs"
         return [Figure("pdf_ratio", "pages a second: ours over pdfplumber's", None, "x", Target(">=", 4), why)]
@@ -48,7 +48,7 @@ def _are_there() -> bool:
 
 
 def _speed(answers: dict[str, _Answers]) -> list[Figure]:
-    """Compare the readers over the files that ours opens; pages that pdfplumber cannot read cost it no time."""
+    """Compare the readers on the files that ours opens. Pages that pdfplumber cannot read take it no time."""
     pages = sum(pages for _, pages, _, _ in answers["ours"].values())
     rates = {reader: pages / sum(seconds for seconds, *_ in read.values()) for reader, read in answers.items()}
     note = f"{pages:,} pages of {len(answers['ours'])} files, one process, by its CPU time"
@@ -73,7 +73,7 @@ def _memory(ours: _Answers) -> list[Figure]:
 def _scans(ours: _Answers) -> list[Figure]:
     scans = {name: status for name, (_, _, status, _) in ours.items() if name.startswith("scanned/")}
     wrong = [name for name, status in scans.items() if status != "scanned_no_text"]
-    return [Figure("pdf_scans", "scans not told as such", len(wrong), "", Target("<=", 0), f"of {len(scans)}")]
+    return [Figure("pdf_scans", "scans not recognized", len(wrong), "", Target("<=", 0), f"of {len(scans)}")]
 
 
 def _words(ours: _Answers, steps: Steps) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Other people's programs, each in an environment of its own, made when first needed."""
+"""Programs of other projects. Each has an environment of its own, which is made at its first use."""
 
 import asyncio
 import hashlib
@@ -10,11 +10,11 @@ ENVIRONMENTS = BENCH.parent / ".venv-bench"
 
 
 class Unavailable(Exception):
-    """A peer could not be measured, and why."""
+    """A peer could not be measured. The text is the cause."""
 
 
 async def make_environment(name: str) -> Path:
-    """Make the environment of `requirements-NAME.txt`, unless it is there; return its Python. Raises Unavailable."""
+    """Make the environment of `requirements-NAME.txt` if it is missing. Returns its Python. Raises Unavailable."""
     requirements = BENCH / f"requirements-{name}.txt"
     environment = ENVIRONMENTS / name
     python, stamp = environment / "bin" / "python", environment / ".ready"
@@ -27,12 +27,12 @@ async def make_environment(name: str) -> Path:
     return python
 
 
-async def run(*command: object, told: str = "") -> str:
-    """Run a program, tell it something, and return what it says. Raises Unavailable."""
+async def run(*command: object, stdin: str = "") -> str:
+    """Run a program with this standard input, and return its output. Raises Unavailable."""
     words, pipe = [str(part) for part in command], asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
-        output, errors = await process.communicate(told.encode())
+        output, errors = await process.communicate(stdin.encode())
     finally:
         if process.returncode is None:
             process.kill()

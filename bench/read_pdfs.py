@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-Read = Callable[[bytes], tuple[int, str]]  # answers how many pages there are, and how it ended
+Read = Callable[[bytes], tuple[int, str]]  # returns the number of pages and the status
 
 
 def ours() -> Read:

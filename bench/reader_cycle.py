@@ -30,7 +30,7 @@ def main(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolve_to_loopback() -> None:
-    """Let every name of the demo web be found where it listens; a look-up in the real world would take longer."""
+    """Resolve every name of the demo web to its address. A real look-up would take longer."""
     look_up = socket.getaddrinfo
 
     def looked_up(host: str, *args: Any, **options: Any) -> Any:

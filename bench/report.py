@@ -1,4 +1,4 @@
-"""Figures beside their targets, for people and for scripts."""
+"""Figures with their targets, for people and for scripts."""
 
 import operator
 import os
@@ -17,19 +17,19 @@ WIDTH_IN_A_FILE = 130
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure should reach."""
+    """The limit of a figure."""
 
     word: str  # ">=" or "<="
     limit: float
 
     def is_met(self, value: float) -> bool:
-        """Tell whether a value reaches the target."""
+        """Check whether a value reaches the target."""
         return bool((operator.ge if self.word == ">=" else operator.le)(value, self.limit))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured thing; without a value its note says why there is none."""
+    """A measured value. Without a value, the note has the cause."""
 
     key: str
     what: str
@@ -40,13 +40,13 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        """Tell whether the target is reached; None where there is no target or no value."""
+        """Whether the target is reached. None without a target or a value."""
         return None if self.target is None or self.value is None else self.target.is_met(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a figure must be read with."""
+    """The conditions of a measurement."""
 
     cores: int
     load_before: float
@@ -56,7 +56,7 @@ class Conditions:
 
 
 def conditions(load_before: float, postgres: str, seconds: float) -> Conditions:
-    """Say what the machine was like."""
+    """Describe the machine."""
     return Conditions(
         os.cpu_count() or 1, round(load_before, 2), platform.python_version(), postgres, round(seconds, 1)
     )

@@ -57,7 +57,7 @@ async def _run(title: str, measure: Measure, options: argparse.Namespace) -> Non
 
 
 def _stop_cleanly_when_terminated() -> None:
-    """Let SIGTERM do what Ctrl-C does: the server is stopped and its folder removed."""
+    """Handle SIGTERM like Ctrl-C: stop the server and remove its folder."""
     task = asyncio.current_task()
     assert task
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,4 +1,4 @@
-"""The queue of seed document 004, its claim as written, on the same server and the same URLs."""
+"""The queue of seed document 004 with its own claim, on the same server and the same URLs."""
 
 from uuid import UUID
 
@@ -11,7 +11,7 @@ _QUERIES = read_queries("seed004.sql")
 
 
 async def measure_seed004(server: str, steps: Steps, rows: int, hosts: int, claims: int) -> float:
-    """Return URLs claimed a second while a host that may not be asked holds most of the backlog."""
+    """Return the claimed URLs per second while a closed host has most of the backlog."""
     async with new_database(server, "bench_seed004") as dsn, connect(dsn) as connection:
         with steps.step(f"004: load {rows:,} URLs", None):
             await connection.execute(_QUERIES["schema"])

@@ -1,4 +1,4 @@
-"""Databases of the bench's own on the one server of a run."""
+"""The databases of a bench on the server of its run."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 @contextlib.asynccontextmanager
 async def connect(dsn: str) -> AsyncIterator[Connection]:
-    """Open a connection for the bench's own work, which may take long."""
+    """Open a connection for statements of the bench that may take long."""
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:
         yield connection
@@ -22,7 +22,7 @@ async def connect(dsn: str) -> AsyncIterator[Connection]:
 
 @contextlib.asynccontextmanager
 async def new_database(server_dsn: str, name: str) -> AsyncIterator[str]:
-    """Make an empty database, give its address, and drop it in the end."""
+    """Make an empty database, and drop it at the end."""
     async with connect(server_dsn) as admin:
         await admin.execute(f"CREATE DATABASE {name}")
         try:
@@ -32,6 +32,6 @@ async def new_database(server_dsn: str, name: str) -> AsyncIterator[str]:
 
 
 async def settle(connection: Connection) -> None:
-    """Let the server have its statistics and its disk in order, so that neither is done while something is timed."""
+    """Update the statistics and write the checkpoint now, so that neither happens during a measurement."""
     await connection.execute("VACUUM (ANALYZE)")
     await connection.execute("CHECKPOINT")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def read_queries(name: str) -> dict[str, str]:
-    """Return the queries of a file beside this one, by name."""
+    """Return the queries of a file in this folder, by name."""
     parts = re.split(
         r"^-- name: (\w+)\n", (Path(__file__).parent / name).read_text(encoding="utf-8"), flags=re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Progress, on standard error: standard output has the result and nothing else."""
+"""Progress on standard error. Standard output has only the result."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a step; give what tells that it has come so much further."""
+        """Show a step. The block gets a function that advances it."""
         task = self._progress.add_task(what, total=total)
         yield lambda count: self._progress.advance(task, count)
         self._progress.update(task, total=total or 1, completed=total or 1)
@@ -23,7 +23,7 @@ class Steps:
 
 @contextlib.contextmanager
 def showing_steps() -> Iterator[Steps]:
-    """Show steps while they are taken."""
+    """Show the steps of a run."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         yield Steps(progress)

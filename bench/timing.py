@@ -14,13 +14,13 @@ S = TypeVar("S", bound=Struct)
 
 
 class Stopwatch:
-    """Collects how long awaited things take."""
+    """Collects the times of awaited calls."""
 
     def __init__(self) -> None:
         self.laps: list[float] = []
 
     async def time(self, work: Awaitable[T]) -> T:
-        """Await something and keep how long it took."""
+        """Await a call and record its time."""
         started = time.perf_counter()
         try:
             return await work
@@ -29,28 +29,28 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """All laps together."""
+        """The sum of all times."""
         return sum(self.laps)
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the lap that so many percent do not exceed."""
+        """Return a percentile of the times."""
         return percentile(self.laps, percent) * 1000
 
 
 def best(rates: Sequence[S]) -> S:
-    """Return the highest rate of each sort; what is no rate is taken from the first."""
+    """Return the highest value of each rate, and the other fields of the first."""
     names = [field.name for field in structs.fields(rates[0]) if field.type is float]
     return structs.replace(rates[0], **{name: max(getattr(rate, name) for rate in rates) for name in names})
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that so many percent of all do not exceed."""
+    """Return a percentile of the values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def resident_mb() -> float:
-    """Return how much memory this process occupies."""
+    """Return the resident memory of this process."""
     gc.collect()
     status = Path("/proc/self/status").read_text(encoding="ascii")
     kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))

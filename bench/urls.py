@@ -15,7 +15,7 @@ TRACKING = ("utm_source=newsletter&utm_medium=email", "utm_source=rss&utm_campai
 
 
 def make_urls(count: int, hosts: int, seed: int = 1) -> Iterator[str]:
-    """Give `count` URLs, no two the same page, spread over `hosts` hosts in no order."""
+    """Yield `count` URLs of different pages in random order, spread over `hosts` hosts."""
     chance = random.Random(seed)
     for number in range(count):
         host = f"www.site-{chance.randrange(hosts):05}.example"

@@ -48,7 +48,7 @@ hypothesis.settings.load_profile("headwater")
 
 
 def pytest_configure() -> None:
-    """Restore SIGINT and SIGHUP for programs, because a shell tells background jobs to ignore them.
+    """Restore SIGINT and SIGHUP for programs, because a shell makes background jobs ignore them.
 
     Logs have no colours: tests provoke many errors, and colouring them takes time.
     """
@@ -108,7 +108,7 @@ def _frozen_tests() -> Iterator[None]:
 def _share_sandbox_server() -> Iterator[None]:
     """Let all sandboxes share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "Sandbox", sandboxes.LodgingSandbox)
+        patch.setattr(runtime, "Sandbox", sandboxes.SharedSandbox)
         yield
     sandboxes.end_servers()
 

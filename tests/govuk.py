@@ -1,4 +1,4 @@
-"""GOV.UK as a test wants it: the stand-in's APIs, a house that reads them, and a clock that the test sets."""
+"""GOV.UK for tests: its APIs, an application that reads them, and a clock that the test sets."""
 
 import contextlib
 import time
@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"site_url": HOME, "rate_per_second": 1000, "retry": RET
 
 
 def page(link: str, at: datetime | None = NOON, **details: Any) -> GovukPage:
-    """A page that was published at a time and not touched since, but for the details."""
+    """Return a page that was published at a time and has not changed since, except for the details."""
     known = {
         "title": f"About {link}",
         "first_published_at": at,
@@ -42,7 +42,7 @@ def page(link: str, at: datetime | None = NOON, **details: Any) -> GovukPage:
 
 
 class MovingClock:
-    """Tells a time that goes on from where it was set."""
+    """A clock that runs on from the time to which it was set."""
 
     is_settled = True
 
@@ -50,7 +50,7 @@ class MovingClock:
         self.set(at)
 
     def set(self, at: datetime) -> None:
-        """Set it, forward only: the moments of requests that were reserved must come."""
+        """Set it. Only forward, because the times reserved for requests must come."""
         self._at, self._since = at, time.monotonic()
 
     def now(self) -> datetime:
@@ -60,33 +60,33 @@ class MovingClock:
 
 @dataclass(frozen=True)
 class DayHarness(AppHarness):
-    """A house with the source `govuk`."""
+    """An application with the source `govuk`."""
 
     clock: MovingClock
     web: DemoWeb
     api: GovukApi
 
     async def ingest(self, day: date | None = DAY, source: str = "govuk") -> dict[str, Any]:
-        """Read a day, and tell how the run ended."""
+        """Read a day, and return its run."""
         return await self.operations.runs.ingest(source, day)
 
     async def view(self, day: date | None = DAY, **only: str) -> DayView:
-        """Look at a day."""
+        """Return a day."""
         return await self.operations.days.day(day, DayFilter(**only))
 
     async def index(self, day: date = DAY) -> dict[str, tuple[str, str | None]]:
-        """Tell of a day's items, by their links, what they are to it and which rule said so."""
+        """Return the bucket and the rule of each item of a day, by link."""
         items = (await self.view(day)).items
         found = {str(row["url"]).removeprefix(HOME): (row["bucket"], row["rule"]) for row in items}
         assert len(found) == len(items)
         return found
 
     async def buckets(self, day: date = DAY) -> dict[str, str]:
-        """Tell of a day's items what they are to it."""
+        """Return the buckets of a day's items by link."""
         return {link: bucket for link, (bucket, _) in (await self.index(day)).items()}
 
     async def state(self, day: date = DAY) -> str:
-        """Tell how the source stands with a day."""
+        """Return the state of the source for a day."""
         (state,) = (await self.view(day)).sources
         return str(state.state)
 
@@ -97,7 +97,7 @@ class DayHarness(AppHarness):
 
 @contextlib.asynccontextmanager
 async def open_clocked(settings: Settings, clock: MovingClock) -> AsyncIterator[Runtime]:
-    """The runtime, by a clock that can be set."""
+    """Open a runtime with a clock that can be set."""
     async with (
         open_database_context(settings) as context,
         open_runtime(replace(context, clock=clock)) as runtime,  # type: ignore[arg-type]
@@ -114,7 +114,10 @@ async def open_day_harness(
     pieces: tuple[Piece, ...] = (),
     **overrides: Any,
 ) -> AsyncIterator[DayHarness]:
-    """A house at a time, and a web whose GOV.UK is this API or has these pages; None leaves a setting to the kind."""
+    """Open an application at a time, with a web whose GOV.UK is this API or has these pages.
+
+    An override of None leaves a setting to the kind.
+    """
     served = api if isinstance(api, GovukApi) else GovukApi(api)
     clock = MovingClock(at)
     async with DemoWeb(today=at.date(), sites=(serving(served, pieces=pieces),)) as web:

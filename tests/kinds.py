@@ -1,4 +1,4 @@
-"""Kinds of source that tests install beside ours."""
+"""Kinds of source that tests install."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from headwater.sources.registry import get_kinds
 
 
 class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lists of records behind an API that counts requests: each is asked for in turn, each record is an item."""
+    """Reads lists of records one after the other from an API that counts requests. Each record is an item."""
 
     api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test", "api2.test"})
 
@@ -32,12 +32,12 @@ class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def install(monkeypatch: pytest.MonkeyPatch, name: str = "ledger", kind: type[Kind] = LedgerKind) -> None:
-    """Let a kind be among the installed ones for the time of a test."""
+    """Install a kind for the time of a test."""
     monkeypatch.setitem(get_kinds(), name, kind)
 
 
 class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Asks for some addresses of an API at once; overrides nothing that it inherits."""
+    """Reads several addresses of an API at once. It overrides no inherited field."""
 
     api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
 
@@ -54,7 +54,7 @@ class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CatalogKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A list of records behind an API, each an item: what it says of one may change from run to run."""
+    """Reads a list of records from an API. Each is an item, and its fields may change from run to run."""
 
     api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
 

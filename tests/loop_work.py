@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 @contextlib.asynccontextmanager
 async def watched_work() -> AsyncIterator[list[float]]:
-    """Note how long this thread works between two looks; time that others take from it does not count."""
+    """Record the CPU time that this thread uses between two turns of the event loop."""
     worked = [0.0]
 
     async def watch() -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL 15 as Debian has it: the oldest server that will do, started for the tests and stopped after them."""
+"""A PostgreSQL 15 from Debian, the oldest supported server. It is started for the tests and stopped after them."""
 
 import contextlib
 import os
@@ -16,9 +16,9 @@ from tests.program import wait_until
 from tests.scratch import scratch_folder
 
 DEBIAN = "/usr/lib/postgresql/15/bin"
-# However the tests end, the server is not left behind.
+# The server ends with the tests, also if they are killed.
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "INT") if shutil.which("setpriv") else ()
-# Nothing here is worth keeping, and the tests wait for every write.
+# The data need not survive a crash, and the tests wait for every write.
 QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 

@@ -1,4 +1,4 @@
-"""The real program, run as users run it."""
+"""Runs the real program as users run it."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """The environment of a user, with these settings and no others."""
+    """Return the environment of a user with these settings and no others."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
     return plain | {f"HEADWATER_{name.upper()}": str(value) for name, value in settings.items()}
 
@@ -46,10 +46,10 @@ def headwater(
     started: bool = False,
     **settings: object,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with something on standard input.
+    """Run a command to its end with this standard input.
 
-    It is forked from a process that has imported what it needs, unless it is to be `started` as users do, because what
-    it finds when it starts is part of what is shown.
+    It is forked from the fork server, unless `started`: then it starts as users start it, because the test is about the
+    start.
     """
     surroundings = environment(**settings)
     if started or wrapped_by or not _can_be_forked(surroundings):
@@ -61,29 +61,29 @@ def headwater(
 
 
 def _can_be_forked(surroundings: Mapping[str, str]) -> bool:
-    """Tell whether a program that is forked, and so has been started already, finds these surroundings."""
+    """Check that no variable differs that Python reads at its start. A forked program has started already."""
     read_at_start = ("PYTHON", "LC_", "LANG", "LD_")
     given, known = ({*words.items()} for words in (surroundings, ENVIRONMENT))
     return not any(name.startswith(read_at_start) and name != "PYTHONPATH" for name, _ in given ^ known)
 
 
 def path_without(*programs: str, folder: Path) -> str:
-    """A PATH on which everything is found but these programs; what takes their places is kept in the folder."""
+    """Return a PATH without these programs. The folder gets links to all others."""
     places = []
     for number, place in enumerate(map(Path, os.environ["PATH"].split(os.pathsep))):
         if any((place / program).exists() for program in programs):
-            stead = folder / f"bin{number}"
-            stead.mkdir()
+            links = folder / f"bin{number}"
+            links.mkdir()
             for path in place.iterdir():
                 if path.name not in programs:
-                    (stead / path.name).symlink_to(path)
-            place = stead
+                    (links / path.name).symlink_to(path)
+            place = links
         places.append(str(place))
     return os.pathsep.join(places)
 
 
 def with_a_mount(script: str) -> tuple[str, ...]:
-    """The words that put a command where it alone sees what the script mounts."""
+    """Return the words that run a command in a mount namespace of its own, after the script."""
     words = ("unshare", "--mount", "sh", "-c", script, "-")
     if shutil.which("unshare") is None or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("may not mount anything here")
@@ -91,7 +91,7 @@ def with_a_mount(script: str) -> tuple[str, ...]:
 
 
 def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]":
-    """Start a command that stays, as users do."""
+    """Start a command that keeps running, as users do."""
     return subprocess.Popen(
         [*PROGRAM, *words],
         stdout=subprocess.PIPE,
@@ -104,13 +104,13 @@ def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]"
 
 
 class Forked:
-    """A command that stays, forked as `headwater` does it: as much of a Popen as tests need.
+    """A forked command that keeps running, with the part of Popen that tests need.
 
-    A context manager that ends it at once, if it still runs.
+    A context manager, which kills the command at the end.
     """
 
     def __init__(self, *words: str, cwd: Path, env: Mapping[str, str], module: str | None = None) -> None:
-        """Start it, or the `main` of another module than the program's."""
+        """Start the command, or the `main` of another module."""
         (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
         self._program = fork(*words, cwd=cwd, env=env, streams=(stdin, stdout, stderr), module=module)
         for stream in (stdin, stdout, stderr):
@@ -127,24 +127,24 @@ class Forked:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         return self._program.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Signal it, if it still runs."""
+        """Send a signal if it still runs."""
         self._program.send_signal(number)
 
     def wait(self, timeout: float = 20) -> int:
-        """Wait for its end."""
+        """Wait until it ends."""
         code = self._program.wait_here(timeout)
         assert code is not None, f"it did not end in {timeout} s"
         return code
 
     def communicate(self, timeout: float = 20) -> tuple[str, str]:
-        """Close its standard input, read what else it and all that it started say, and wait for its end."""
+        """Close its standard input, read the rest of its output and that of its children, and wait until it ends."""
         self.stdin.close()
-        with ThreadPoolExecutor(2) as aside:
-            said, errors = (aside.submit(_rest, stream) for stream in (self.stdout, self.stderr))
+        with ThreadPoolExecutor(2) as threads:
+            said, errors = (threads.submit(_rest, stream) for stream in (self.stdout, self.stderr))
             try:
                 self.wait(timeout)
             except AssertionError:
@@ -154,7 +154,7 @@ class Forked:
 
 
 def _rest(stream: TextIO) -> str:
-    """What a stream still has to say, which is closed then."""
+    """Read the rest of a stream and close it."""
     if stream.closed:
         return ""
     with stream:
@@ -162,32 +162,32 @@ def _rest(stream: TextIO) -> str:
 
 
 def forked(*words: str, cwd: Path, **settings: object) -> Forked:
-    """Fork a command that stays, with these settings."""
+    """Fork a command that keeps running, with these settings."""
     return Forked(*words, cwd=cwd, env=environment(**settings))
 
 
 def fork(
     *words: str, cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int], module: str | None = None
 ) -> Program:
-    """Fork a command, or the `main` of a module, with these as its standard streams."""
+    """Fork a command, or the `main` of a module, with these standard streams."""
     assert _can_be_forked(env)
     order = Order(words, str(cwd), env, module=module) if module else Order(("-", "-", *words), str(cwd), env)
     return fork_server().start(order, streams)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """Look until something holds, and return it."""
+    """Wait until a condition returns something true, and return that."""
     give_up = time.monotonic() + seconds
     while (now := time.monotonic()) < give_up:
         if found := condition():
             return found
         took = time.monotonic() - now
-        time.sleep(min(max(0.002, 3 * took), 0.1))  # what takes long to see is not looked at all the time
-    raise AssertionError(f"it did not come true in {seconds} s")
+        time.sleep(min(max(0.002, 3 * took), 0.1))  # a slow check is repeated less often
+    raise AssertionError(f"the condition did not hold within {seconds} s")
 
 
 def address_of(process: "subprocess.Popen[str] | Forked") -> str:
-    """Read from its first line where a started program listens."""
+    """Read the address of a started program from its first line."""
     assert process.stdout
     line = process.stdout.readline()
     match = re.search(r"http://\S+?:\d+", line)

@@ -1,7 +1,7 @@
-"""One fork server for the sandboxes of all tests in a process: each would take a quarter of a second to import parsers.
+"""One fork server for the sandboxes of all tests in a process, because importing the parsers takes 0.25 s.
 
-The sandbox is the real one, and so are its children. How a fork server starts, dies and takes its children along is
-shown by test_sandbox.py and by every program that is started.
+The sandbox and its children are real. test_sandbox.py and every started program show how a fork server starts, dies and
+ends its children.
 """
 
 import itertools
@@ -15,16 +15,16 @@ from typing import NoReturn
 from headwater.sandbox.child import serve
 from headwater.sandbox.pool import Sandbox, _ForkServer
 
-_servers: dict[int, _ForkServer] = {}  # by how much memory a child may have
+_servers: dict[int, _ForkServer] = {}  # by the memory limit of a child
 _numbers = itertools.count(1)
 
 
-class LentServer(_ForkServer):
-    """A fork server as one sandbox sees it: the children are its own, the process is everybody's."""
+class SharedServer(_ForkServer):
+    """The fork server of one sandbox. It has its own children in the process that all sandboxes share."""
 
     def __init__(self, server: _ForkServer) -> None:
         self._server = server
-        self._common: dict[int, int] = {}  # the sandbox's number of a child, and everybody's
+        self._common: dict[int, int] = {}  # the number of a child in this sandbox, and in the process
 
     @property
     def is_running(self) -> bool:
@@ -46,15 +46,15 @@ class LentServer(_ForkServer):
             self.kill(number)
 
 
-class LodgingSandbox(Sandbox):
-    """A sandbox that has no fork server of its own."""
+class SharedSandbox(Sandbox):
+    """A sandbox that uses the common fork server."""
 
     def _get_server(self) -> _ForkServer:
         if self._server is None or not self._server.is_running:
             common = _servers.get(self._memory_bytes)
             if common is None or not common.is_running:
                 common = _servers[self._memory_bytes] = _ForkServer(self._memory_bytes, self._preload)
-            self._server = LentServer(common)
+            self._server = SharedServer(common)
         return self._server
 
 
@@ -64,7 +64,7 @@ def end_servers() -> None:
 
 
 class ForkedServer(_ForkServer):
-    """A fork server that is forked itself, from a program that has imported the parsers already."""
+    """A fork server that is forked from a program, which has imported the parsers already."""
 
     def __init__(self, memory_bytes: int, preload: Sequence[str]) -> None:
         self._control, theirs = socket.socketpair()
@@ -77,7 +77,7 @@ class ForkedServer(_ForkServer):
 
 
 class _Forked:
-    """As much of a Popen as a fork server's owner needs."""
+    """The part of Popen that the owner of a fork server needs."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -99,8 +99,8 @@ def _serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> NoRetu
             os.dup2(nothing, stream)
         os.close(nothing)
         os.environ.clear()
-        # It begins with more than a fork server that was started: all that the program has mapped. So much is added to
-        # the limit; what a child may take beyond that is the same, but for pages that it shares and never uses.
+        # It starts with all memory that the program has mapped, so this is added to the limit. A child may then use as
+        # much as a child of a started fork server.
         serve(3, memory_bytes + _size(), preload)
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Folders that go away, in memory where there is plenty: nothing that a test writes has to outlive a power cut."""
+"""Temporary folders, in memory if there is enough: no file of a test has to survive a power cut."""
 
 import contextlib
 import os
@@ -21,6 +21,6 @@ MEMORY = _memory()
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder that goes away."""
+    """Open a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="headwater-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
         yield Path(folder)

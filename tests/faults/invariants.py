@@ -1,4 +1,4 @@
-"""What must hold after any harm, looked at from outside: the database, the raw files, the web's own log."""
+"""The invariants after any fault, checked from outside: in the database, the raw files and the log of the web."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ ENDS = [reason for reason in Reason if not reason.retryable]
 
 
 async def every_url_ends_once(harness: Harness) -> list[str]:
-    """Each URL of the web is known once and has one end in the log, a right one; none waits."""
+    """Each URL of the web is known once and has one expected end in the log. No URL waits."""
     right = harness.swarm.expected.outcomes
     found = await harness.rows(
         "SELECT u.url, u.status, u.reason, array_agg(l.reason) FILTER (WHERE l.reason = ANY ($1)) "
@@ -39,14 +39,14 @@ async def every_url_ends_once(harness: Harness) -> list[str]:
 
 
 def _is_one_end(status: str, reason: Reason, ends: list[str] | None) -> bool:
-    """Tell whether status and log say the same; another address of a page has no visit of its own."""
+    """Check that status and log agree. Another address of a page has no request of its own."""
     return (status == "fetched") == (reason.kind is ReasonClass.DONE) and (
         ends is None if reason is Reason.SAME_PAGE else ends == [reason]
     )
 
 
 async def every_document_is_there_once(harness: Harness) -> list[str]:
-    """Each URL that ends with a document has one, with the text the web serves there; each text is kept once."""
+    """Each URL that ends with a document has one, with the text that the web serves. Each text is stored once."""
     found = await harness.rows(
         "SELECT u.url, count(*), max(t.body) FROM documents d JOIN url_frontier u ON u.id = d.url_id "
         "JOIN texts t USING (content_hash) GROUP BY u.url"
@@ -62,7 +62,7 @@ async def every_document_is_there_once(harness: Harness) -> list[str]:
 
 
 async def every_raw_file_matches_its_row(harness: Harness) -> list[str]:
-    """No row names a file that is missing or other than when the row was made (spec 1.5)."""
+    """No row names a file that is missing or has changed since (spec 1.5)."""
     rows = await harness.rows("SELECT raw_path, raw_hash FROM documents")
     return await asyncio.to_thread(_wrong_files, harness.data / "corpus", rows)
 
@@ -79,13 +79,13 @@ def _wrong_files(corpus: Path, rows: list[tuple[str, bytes]]) -> list[str]:
 
 
 async def no_host_is_asked_too_soon(harness: Harness) -> list[str]:
-    """One request at a time to a host, and none sooner than it wishes after the one before (spec 2.3)."""
+    """A host gets one request at a time, and each after the host's delay (spec 2.3)."""
     broken = harness.swarm.politeness(harness.delay_ms / 1000, tolerance_seconds=TOLERANCE_SECONDS)
     return list(map(str, broken))
 
 
 async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
-    """The daily index is what the observations say (spec 6.4)."""
+    """The daily index agrees with the observations (spec 6.4)."""
     served = "SELECT source_id, day, item_id, bucket FROM daily_index ORDER BY 1, 2, 3"
     before = await harness.rows(served)
     bounds = await harness.rows(
@@ -105,7 +105,7 @@ async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
 
 
 async def every_hand_off_has_one_job_that_ended_as_its_page(harness: Harness) -> list[str]:
-    """No payload has two jobs, none waits for a page that has ended, none is ready without a document (spec 7.3)."""
+    """No payload has two jobs. No job waits for a page that has ended or is ready without a document (spec 7.3)."""
     wrong = [
         f"the same payload of {url} has several jobs: {jobs}"
         for url, jobs in await harness.rows(
@@ -134,7 +134,7 @@ async def every_hand_off_has_one_job_that_ended_as_its_page(harness: Harness) ->
 
 
 async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
-    """When all programs have ended nothing is held (spec 2.4)."""
+    """After the end of all programs no lease is held (spec 2.4)."""
     held = []
     for table in RESCUERS:
         ((count,),) = await harness.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
@@ -166,6 +166,6 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 async def violations(harness: Harness) -> dict[str, list[str]]:
-    """Check every invariant; name those that do not hold, with a few examples each."""
+    """Check all invariants. Returns those that do not hold, with a few examples each."""
     found = {invariant.__name__: (await invariant(harness))[:5] for invariant in INVARIANTS}
     return {name: examples for name, examples in found.items() if examples}

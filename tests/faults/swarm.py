@@ -1,4 +1,4 @@
-"""A web of many small hosts, made to be crawled while things go wrong: the demo's faults, in a table that is generated.
+"""A generated web of many small hosts with the demo's faults, for crawls with faults.
 
 Each host has a trouble of its own, which one in eight of its pages has; how each address must end is in the table too.
 """
@@ -24,13 +24,13 @@ from headwater.demo.web import DemoWeb
 TODAY = date(2026, 3, 3)
 AWAY = "http://away.test"
 ROBOTS = "User-agent: *\nDisallow: /private/\nCrawl-delay: 0.2\n"
-EVERY, FIRST = 8, 3  # of the pages of a host with a trouble: which have it
+EVERY, FIRST = 8, 3  # the pages of a host with a trouble that have it
 
-Trouble = Callable[[Piece], list[Piece]]  # what stands in place of a page
+Trouble = Callable[[Piece], list[Piece]]  # makes the pieces that replace a page
 
 
 class Notice(Piece):
-    """A piece whose story is short, and another one with every seed."""
+    """A piece with a short story, which differs with every seed."""
 
     __slots__ = ()
 
@@ -46,19 +46,19 @@ class Notice(Piece):
 
 
 class Swarm(DemoWeb):
-    """`hosts` times `pages` articles, listed by feeds on hosts of their own; where some have moved to is not listed."""
+    """`hosts` times `pages` articles in feeds on hosts of their own. The feeds do not list targets of redirects."""
 
     def __init__(self, *, hosts: int, pages: int, feeds: int, plain: bool, **where: Any) -> None:
         troubles = islice(cycle([untroubled] if plain else TROUBLES), hosts)
         sites = [_site(host, pages, trouble) for host, trouble in enumerate(troubles)]
         sites += [] if plain else [_away(sites)]
         super().__init__(today=TODAY, sites=[*sites, *_feeds(sites, feeds)], **where)
-        self.requests = deque()  # none is forgotten
+        self.requests = deque()  # keeps all requests
         self.expected = expected_outcomes(self)
         self.size = len(self.expected.outcomes)
 
     def openings(self) -> dict[str, str]:
-        """How the text of each document begins."""
+        """The start of the text of each document."""
         return {
             site.url(piece): piece.story(self.seed).summary
             for site in self.sites
@@ -78,7 +78,7 @@ def _site(host: int, pages: int, trouble: Trouble) -> Site:
 
 
 def _away(sites: list[Site]) -> Site:
-    """The host that pages have moved to; it has one that is listed, so that it is known as soon as the others."""
+    """The host to which pages have moved. It has one listed page, so that it is known as early as the others."""
     own = Notice("Café on the other side opens for the season", "rivers", 0, path="/own", form=_short)
     moved = [piece for site in sites for piece in site.pieces if piece.ends is Ends.REDIRECTED]
     pieces = (replace(piece, answer=whole, listed=False, ends=Ends.STORED) for piece in moved)
@@ -93,7 +93,7 @@ def _feeds(sites: list[Site], feeds: int) -> Iterator[Site]:
 
 
 def _short(sheet: Sheet) -> bytes:
-    """A page that is quickly made and quickly read; it would take longer if it had to be told from a wall."""
+    """A page that is made and read quickly. It has enough prose not to be checked as an interstitial for long."""
     headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs))
     article = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     return f"<html><head><title>{headline}</title></head><body><article>{article}</article></body></html>".encode()
@@ -120,7 +120,7 @@ def but(**changes: Any) -> Trouble:
     return lambda piece: [replace(piece, **changes)]
 
 
-# None that its visitor gives up by himself: when he left is noted when this web comes to see it, which may be late.
+# No fault makes its client give up, because the web may notice late that the client has left.
 TROUBLES: tuple[Trouble, ...] = (
     but(answer=None, ends=Ends.NOT_FOUND),
     but(answer=always(status(410)), ends=Ends.GONE),

@@ -1,4 +1,4 @@
-"""Killed at many moments of the demo, the next run completes it: nothing lost, nothing twice (issue 2, spec 9.3).
+"""After kills at many moments the next demo completes the work, with no loss and no repetition (issue 2, spec 9.3).
 
 One is killed with its browser, another on a machine that has none.
 """
@@ -18,13 +18,13 @@ from headwater.demo.sites import VAULT
 from tests.fork_server import Order, Program, fork_server
 from tests.program import Forked, environment, wait_until
 
-KILLS = 3  # of each of two
-FILES = 75  # raw ones that a demo has nearly at its end
+KILLS = 3  # of each of two demos
+FILES = 75  # the raw files of a demo that is nearly at its end
 DEMO = ("demo", "--json", "--data")
 
 
 def complete(folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Run the demo to its end; it checks each URL, document, raw file and day by itself."""
+    """Run the demo to its end. It checks each URL, document, raw file and day itself."""
     with Forked(*DEMO, str(folder), cwd=folder.parent, env=env) as program:
         said, _ = program.communicate(timeout=120)
     outcome: dict[str, Any] = json.loads(said)
@@ -38,7 +38,7 @@ def raw_files(folder: Path) -> int:
 
 
 def kill_often(folder: Path, env: Mapping[str, str]) -> int:
-    """Kill it ever later in its work, by how much is done and not by the clock, and count the kills that met it."""
+    """Kill the demo later and later, measured by the work done. Returns the number of kills that met it."""
     chance = random.Random(folder.name)
     kills = 0
     for kill in range(KILLS):
@@ -58,8 +58,8 @@ def _has_come_to(program: Program, folder: Path, enough: int) -> bool:
 
 
 @pytest.mark.timeout(240)
-def test_a_demo_killed_at_many_moments_is_completed_by_the_next_run(tmp_path: Path, without_browser: str) -> None:
-    fork_server()  # before two ask at once for the first time
+def test_the_next_run_completes_a_demo_killed_at_many_moments(tmp_path: Path, without_browser: str) -> None:
+    fork_server()  # before two threads start it at once
 
     def kill_and_complete(name: str, **further: str) -> dict[str, Any]:
         env = environment() | further
@@ -78,5 +78,5 @@ def documents_without_browser(outcome: dict[str, Any]) -> dict[str, int]:
 
 
 def urls(outcome: dict[str, Any]) -> int:
-    """How many ended, or wait for what is not there."""
+    """Return the number of URLs that ended or wait."""
     return sum(outcome["outcomes"].values()) + sum(outcome["waiting"].values())

@@ -1,4 +1,4 @@
-"""What goes wrong around the program: the database, the disk, the network, the clock, time itself (spec 9.3)."""
+"""Outages around the program: of the database, the disk, the network and the clock (spec 9.3)."""
 
 import signal
 from collections.abc import Callable
@@ -23,7 +23,7 @@ async def finish_and_check(harness: Harness) -> None:
     assert await violations(harness) == {}
 
 
-async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path, crawl: Crawl) -> None:
+async def test_a_restart_of_the_database_loses_nothing(tmp_path: Path, crawl: Crawl) -> None:
     with own_server(tmp_path / "database") as server:
         async with crawl(database_url=server.url, hosts=30, pages=8, feeds=4, programs=["up", "worker"]) as harness:
             for part, how in ((0.1, signal.SIGKILL), (0.4, signal.SIGINT), (0.7, signal.SIGKILL)):
@@ -33,10 +33,10 @@ async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path,
             assert harness.kills == 0
 
 
-async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_right_after(
+async def test_a_host_keeps_its_pause_if_the_database_dies_after_the_request(
     tmp_path: Path, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 2.3, 9.3: it may be forgotten that the host was given back, but not that it was held."""
+    """Spec 2.3, 9.3: the release of the host may be lost, but not its lease."""
     with own_server(tmp_path / "database") as server:
         settings = make_settings(database_url=server.url, host_delay_ms=60_000)
         async with open_harness(settings) as harness:
@@ -47,8 +47,8 @@ async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_righ
             assert await harness.rows("SELECT not_before >= $1 FROM host_state", sent_at + lease.delay) == [(True,)]
 
 
-async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(crawl: Crawl) -> None:
-    """Spec 2.3, 2.4: what it had claimed is another's by then, and so are the hosts."""
+async def test_a_program_frozen_past_its_leases_changes_nothing_that_it_lost(crawl: Crawl) -> None:
+    """Spec 2.3, 2.4: another program has its claims and hosts by then."""
     async with crawl(hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.1)
         (frozen,) = harness.programs
@@ -60,7 +60,7 @@ async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_
 
 
 async def test_a_commit_long_after_its_leases_changes_nothing(crawl: Crawl) -> None:
-    """Spec 2.4: the fence; test_planted_bugs.py shows what happens without it."""
+    """Spec 2.4: this is the fence. test_planted_bugs.py shows the effect of its absence."""
     async with crawl(hosts=20, pages=10, feeds=2) as harness:
         await harness.start("up", plant="late commit")
         await harness.until_held_back()
@@ -71,15 +71,15 @@ async def test_a_commit_long_after_its_leases_changes_nothing(crawl: Crawl) -> N
 
 
 @pytest.mark.parametrize("seconds", [60, -5])
-async def test_a_step_of_the_databases_clock_costs_nothing(seconds: int, crawl: Crawl) -> None:
-    """Hosts that are held or have their pause are not taken for free, nor leases for over."""
+async def test_a_step_of_the_database_clock_loses_nothing(seconds: int, crawl: Crawl) -> None:
+    """A leased or pausing host is not taken as free, and a lease not as expired."""
     async with crawl(hosts=30, pages=10, feeds=2, programs=["up", "worker"], crawl_delay_cap_seconds=0.5) as harness:
         await harness.until_under_way(0.2)
         await step_clock(harness.database_url, seconds)
         await finish_and_check(harness)
 
 
-async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, crawl: Crawl) -> None:
+async def test_a_full_disk_loses_nothing(tmp_path: Path, crawl: Crawl) -> None:
     with small_disk(tmp_path / "data") as disk:
         async with crawl(hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
             await harness.until_logged("storage")
@@ -87,8 +87,8 @@ async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path
             await finish_and_check(harness)
 
 
-async def test_a_web_that_hangs_up_loses_nothing(crawl: Crawl) -> None:
-    """Every connection is closed and refused for a while, then all is well; no URL is given up for it."""
+async def test_a_web_that_refuses_connections_loses_nothing(crawl: Crawl) -> None:
+    """All connections are closed and refused for a while. No URL is given up."""
     async with crawl(hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.2)
         await harness.swarm.stop()
@@ -98,7 +98,7 @@ async def test_a_web_that_hangs_up_loses_nothing(crawl: Crawl) -> None:
 
 
 async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
-    """Packets vanish in a network of our own: nothing is refused, nothing answers, and nobody is charged for it."""
+    """Packets are lost: no connection is refused and none is answered. No URL loses a retry."""
     with own_network() as network:
         async with crawl(
             hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_timeout_seconds=2, lease_seconds=10
@@ -109,7 +109,7 @@ async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
             await harness.until_logged("offline", times=20)
             network.restore()
             await harness.until_done(90)
-            # What was sent meanwhile is delivered now, some of it long given up: when it arrives tells nothing.
+            # Packets of the outage arrive now, also of requests that were given up, so their times mean nothing.
             harness.swarm.requests.clear()
             await finish_and_check(harness)
             assert await harness.rows("SELECT detail, finished_at FROM fetch_log WHERE reason = 'timeout'") == []

@@ -1,4 +1,4 @@
-"""The harness itself: with a bug put into the program, the invariant that guards against it is seen to break."""
+"""A test of the harness: a planted bug breaks the invariant that guards against it."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.faults.invariants import violations
 
 
 async def found_without_fence(harness: Harness) -> None:
-    """A program commits long after its leases have ended, when another has done the work."""
+    """Commit long after the leases have ended, when another program has done the work."""
     await harness.start("up", plant="no fence,late commit")
     await harness.until_held_back()
     await harness.start("up", plant="no fence,brisk rescuer")
@@ -18,7 +18,7 @@ async def found_without_fence(harness: Harness) -> None:
 
 
 async def found_with_commit_before_file(harness: Harness) -> None:
-    """A program dies after it has committed a row and before the file is there."""
+    """Kill a program after the commit of a row and before the file is written."""
     first = await harness.start("up", plant="commit before file")
     await harness.until_under_way(0.2)
     await harness.kill(first)
@@ -33,7 +33,7 @@ async def found_without_politeness(harness: Harness) -> None:
 
 async def found_with_a_hasty_clock(harness: Harness) -> None:
     await harness.start("up", plant="hasty clock")
-    for part in (0.2, 0.4, 0.6, 0.8):  # at one of them somebody rests
+    for part in (0.2, 0.4, 0.6, 0.8):  # at one of them a host has its pause
         await harness.until_under_way(part)
         await step_clock(harness.database_url, 60)
     await harness.until_done(60)
@@ -53,7 +53,7 @@ async def found_without_the_trigger_that_notes_new_documents(harness: Harness) -
 
 
 MANY = {"hosts": 20, "pages": 8, "delay_ms": 300}
-# However slow the machine is: few are asked again soon, and of many that rest long, some are in the middle of it.
+# On a machine of any speed: few hosts get a second request soon, and some of many have their pause.
 FEW = {"hosts": 5, "pages": 6, "delay_ms": 1000}
 PATIENT = {"hosts": 20, "pages": 5, "delay_ms": 1000}
 QUICK = {"hosts": 10, "pages": 3, "delay_ms": 50}
@@ -73,7 +73,7 @@ QUICK = {"hosts": 10, "pages": 3, "delay_ms": 50}
 async def test_a_planted_bug_breaks_its_invariant(
     scenario: object, web: dict[str, int], invariant: str, crawl: Crawl
 ) -> None:
-    """Issue 3. The re-check of claims is planted against in test_frontier.py, where its moment can be held still."""
+    """Issue 3. test_frontier.py has the bug in the re-check of claims, where it can hold the moment."""
     async with crawl(**web, feeds=2, plain=True) as harness:
         await scenario(harness)  # type: ignore[operator]
         await harness.stop()

@@ -1,4 +1,4 @@
-"""Killed around any step of a raw write, every row's file matches its hash after recovery (spec 1.5)."""
+"""After a kill at any step of a raw write, the file of every row matches its hash (spec 1.5)."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ AFTER_THE_COMMIT = ("a batch is committed",)
 async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
     crawl: Crawl,
 ) -> None:
-    """All pages have changed and are fetched again, so that a file of today beside a row of yesterday can be told."""
+    """All pages have changed and are fetched again, so a new file with an old row is noticed."""
     async with crawl(hosts=40, pages=1, plain=True) as harness:
         await work(harness)
         harness.swarm.rewrite(seed=2)
@@ -70,7 +70,7 @@ async def command(harness: Harness, *words: str) -> dict[str, object]:
 
 
 async def assert_drafts_are_swept(harness: Harness) -> None:
-    """What the kills have left is swept when it is old, and the raw files stay."""
+    """Old drafts of killed programs are removed, and the raw files stay."""
     drafts = list(harness.data.glob("corpus/*/bodies/raw/.tmp/*"))
     assert drafts
     for draft in drafts:

@@ -1,8 +1,7 @@
-"""Run the real program so that it kills itself at a named point, or has a named bug.
+"""Runs the real program so that it kills itself at a named point, or has a named bug or fault.
 
-Its words are POINT[:N] PLANT, each `-` for none, and then headwater's own.
-
-The program's own code knows nothing of this: points and plants are put around its functions before it starts.
+Its words are POINT[:N] PLANT, each `-` for none, and then the words of the command. The program's code does not know of
+this: points and plants replace its functions before it starts.
 """
 
 import asyncio
@@ -17,12 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-# Files in the program's folder, for a commit that comes late: it is held back, it may be made, it was made.
+# Files in the program's folder for a late commit: it is held back, it may be made, it was made.
 HELD_BACK, MAY_COMMIT, COMMITTED = Path("held-back"), Path("may-commit"), Path("committed")
 
-DEADLY = "http://h0.test/0-0"  # for the plant of that name
+DEADLY = "http://h0.test/0-0"  # for the plant "deadly page"
 
-# Each strikes right after a call of the named function, given as module:attribute.
+# The kill comes right after a call of the named function, given as module:attribute.
 POINTS = {
     "a host is leased for a poll": "headwater.db.hosts:lease_hosts",
     "robots.txt is read": "headwater.politeness.gate:Gate._read_robots",
@@ -42,7 +41,7 @@ POINTS = {
     "a batch is committed": "headwater.fetching.pool:FetchPool._commit",
 }
 
-# The same on the way to receivers of webhooks, which most crawls have none of.
+# The points of webhooks, which most crawls do not use.
 DELIVERY_POINTS = {
     "changes are numbered": "headwater.db.changes:number_changes",
     "changes are fanned out": "headwater.db.changes:fan_out",
@@ -51,7 +50,7 @@ DELIVERY_POINTS = {
     "a delivery is settled": "headwater.db.changes:settle_delivery",
 }
 
-# The same for a backup and for a restore.
+# The points of a backup and of a restore.
 BACKUP_POINTS = {
     "the folder is made": "headwater.storage.backup:_clear",
     "raw files are copied": "headwater.storage.backup:_copy_raw_files",
@@ -65,7 +64,7 @@ RESTORE_POINTS = {
     "raw files are in place": "headwater.storage.restore:_put_in_place",
 }
 
-# The same for a sync, from its reading to the end of its hand-offs.
+# The points of a sync, from its reading to the end of its hand-offs.
 SYNC_POINTS = {
     "a run is begun": "headwater.discovery.runs:Runner.begin",
     "hand-offs are queued": "headwater.discovery.save:queue_handoffs",
@@ -95,7 +94,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def _arm(where: str, times: int) -> None:
-    """Kill this process at the n-th call."""
+    """Kill this process after the n-th call."""
     calls = 0
 
     def strike() -> None:
@@ -136,15 +135,15 @@ def _replace(where: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def _without_fence() -> None:
-    """A finish no longer asks whether the claim is still its own."""
+    """Bug: a finish no longer checks that the claim is still its own."""
     sql = importlib.import_module("headwater.db.sql")
     sql._QUERIES["lock_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
 
 
 def _late_commit() -> None:
-    """Not a bug but a fault: the first page that this program brought is committed when the test says so."""
-    crew = importlib.import_module("headwater.fetching.pool")
-    commit = crew.FetchPool._commit
+    """Fault: the first fetched page is committed only when the test allows it."""
+    pool = importlib.import_module("headwater.fetching.pool")
+    commit = pool.FetchPool._commit
 
     async def late(self: Any, batch: Any) -> Any:
         if not any(result.document for result in batch):
@@ -156,11 +155,11 @@ def _late_commit() -> None:
         await asyncio.to_thread(COMMITTED.touch)
         return committed
 
-    crew.FetchPool._commit = late
+    pool.FetchPool._commit = late
 
 
 def _held_backup() -> None:
-    """Not a bug but a fault: a backup that is long in copying, after its snapshot was taken."""
+    """Fault: a backup copies files for a long time after its snapshot."""
     backup = importlib.import_module("headwater.storage.backup")
     copy_raw_files = backup._copy_raw_files
 
@@ -174,7 +173,7 @@ def _held_backup() -> None:
 
 
 def _held_handoff() -> None:
-    """Not a bug but a fault: jobs that were made are long in being committed."""
+    """Fault: the commit of new jobs takes long."""
     jobs = importlib.import_module("headwater.db.jobs")
     add_jobs = jobs.add_jobs
 
@@ -189,18 +188,18 @@ def _held_handoff() -> None:
 
 
 def _nothing_set_aside() -> None:
-    """What is replaced while a backup is under way is gone."""
+    """Bug: a file that is replaced during a backup is lost."""
     importlib.import_module("headwater.storage.folder")._set_aside = lambda *_: None
 
 
 def _hasty_backup() -> None:
-    """A backup does not wait for rows that are late."""
+    """Bug: a backup does not wait for late rows."""
     copy = importlib.import_module("headwater.storage.corpus_copy").CorpusCopy
     copy.has_all = lambda *_: True
 
 
 def _half_a_draft() -> None:
-    """Not a bug but a fault: killed in the middle of a draft's bytes."""
+    """Fault: the program is killed while it writes the bytes of a draft."""
     corpus = importlib.import_module("headwater.storage.folder")
 
     def cut(path: Path, body: bytes) -> None:
@@ -211,13 +210,13 @@ def _half_a_draft() -> None:
 
 
 def _brisk_rescuer() -> None:
-    """Neither: expired leases are looked for more often, so that a test waits for little else than the lease."""
+    """Neither: expired leases are rescued more often, so that a test waits only for the lease."""
     role = importlib.import_module("headwater.app.maintenance").MaintenanceRole
     role.__init__.__kwdefaults__["look_seconds"] = 0.2
 
 
 def _deadly_page() -> None:
-    """Not a bug but a fault: one page ends the process of whoever gets it."""
+    """Fault: one page kills the process that fetches it."""
     client = importlib.import_module("headwater.http.client").HttpClient
     request = client.request
 
@@ -231,7 +230,7 @@ def _deadly_page() -> None:
 
 
 def _commit_before_file() -> None:
-    """The row is committed while the file is still on its way."""
+    """Bug: the row is committed before the file is written."""
     corpus = importlib.import_module("headwater.storage.folder")
     write = corpus.Corpus.write
 
@@ -244,19 +243,19 @@ def _commit_before_file() -> None:
 
 
 def _no_politeness() -> None:
-    """Hosts are given back as if they wanted no pause."""
-    hold = importlib.import_module("headwater.politeness.host_lease")
-    release = hold.HostLease.release
+    """Bug: hosts are released as if they had no delay."""
+    lease = importlib.import_module("headwater.politeness.host_lease")
+    release = lease.HostLease.release
 
     def at_once(self: Any, now: Any) -> Any:
         self.last_sent_at = None
         return release(self, now)
 
-    hold.HostLease.release = at_once
+    lease.HostLease.release = at_once
 
 
 def _hasty_clock() -> None:
-    """A step of the database's clock is followed at once."""
+    """Bug: a step of the database's clock is followed at once."""
     clock = importlib.import_module("headwater.db.clock").DatabaseClock
     clock._follow = lambda self, reading, _: self._set(reading)
 

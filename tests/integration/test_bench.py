@@ -26,7 +26,7 @@ def run_bench(name: str, *options: str, **corpora: object) -> dict[str, dict[str
     return {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
 
 
-def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
+def test_the_frontier_bench_prints_each_figure_with_its_target() -> None:
     figures = run_bench("frontier", *SMALL, "--no-peers")
     without_value = {key for key, figure in figures.items() if figure["value"] is None}
     assert without_value == {"crawlee_put_ratio", "crawlee_claim_ratio"}
@@ -41,7 +41,7 @@ def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
     }
 
 
-def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
+def test_the_feeds_bench_prints_each_figure_with_its_target() -> None:
     figures = run_bench("feeds", "--feeds", "12", "--addresses", "2000", "--rounds", "1", "--no-peers")
     assert figures["too_soon"]["met"]
     assert figures["first_cycle"]["value"] > 0
@@ -70,7 +70,7 @@ def small_corpora(folder: Path) -> Path:
     return folder
 
 
-def test_the_extraction_bench_prints_each_figure_beside_its_target(tmp_path: Path) -> None:
+def test_the_extraction_bench_prints_each_figure_with_its_target(tmp_path: Path) -> None:
     """Issue 8."""
     figures = run_bench("extract", "--rounds", "1", "--no-peers", HEADWATER_CORPORA=small_corpora(tmp_path))
     assert figures.keys() == {"ours_ms", "ratio", "text_trafilatura", "title_trafilatura", "date_trafilatura"}

@@ -1,4 +1,4 @@
-"""The demo web's faults, and whether it tells polite visitors from others (spec 2.3, 4.2, 4.3, 9.2)."""
+"""The demo web's faults, and its check of politeness (spec 2.3, 4.2, 4.3, 9.2)."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ HOME = f"http://{HOST}/"
 
 
 async def refused(answer: Awaitable[object]) -> bool:
-    """Whether a connection broke before the whole answer had come."""
+    """Return whether the connection broke before the whole answer arrived."""
     try:
         await answer
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError):
@@ -39,7 +39,7 @@ async def refused(answer: Awaitable[object]) -> bool:
 
 
 async def seen(web: DemoWeb, requests: int) -> DemoRequest:
-    """The newest request, once so many are known."""
+    """Wait for a number of requests, and return the newest."""
     give_up = time.monotonic() + 10
     while len(web.requests) < requests:
         assert time.monotonic() < give_up
@@ -48,9 +48,7 @@ async def seen(web: DemoWeb, requests: int) -> DemoRequest:
 
 
 @pytest.mark.parametrize("fault", [reset, truncated])
-async def test_a_connection_that_breaks_is_known_to_have_ended(
-    web: DemoWeb, client: aiohttp.ClientSession, fault: Answer
-) -> None:
+async def test_a_broken_connection_has_an_end_time(web: DemoWeb, client: aiohttp.ClientSession, fault: Answer) -> None:
     web.break_host(HOST, fault)
     assert await refused(get(client, HOME))
     request = await seen(web, len(web.requests) or 1)
@@ -58,7 +56,7 @@ async def test_a_connection_that_breaks_is_known_to_have_ended(
     assert request.arrived <= request.ended <= time.monotonic()
 
 
-async def test_a_host_that_hangs_is_left_by_its_visitor(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+async def test_a_client_leaves_a_host_that_hangs(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     with pytest.raises(TimeoutError):
         await client.get("http://quarry.demo.test/robots.txt", timeout=aiohttp.ClientTimeout(sock_read=0.05))
     request = await seen(web, 1)
@@ -66,7 +64,7 @@ async def test_a_host_that_hangs_is_left_by_its_visitor(web: DemoWeb, client: ai
     assert 0.04 < request.ended - request.arrived < 5
 
 
-async def test_a_web_comes_back_where_it_was(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+async def test_a_restarted_web_keeps_its_port(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     await get(client, HOME)
     await web.stop()
     assert await refused(get(client, HOME))
@@ -75,7 +73,7 @@ async def test_a_web_comes_back_where_it_was(web: DemoWeb, client: aiohttp.Clien
     assert len(web.requests) == 2
 
 
-async def test_an_answer_that_drips_ends_when_its_visitor_leaves(
+async def test_a_dripping_answer_ends_when_its_client_leaves(
     web: DemoWeb, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.3: the next request does not overlap one that was given up."""
@@ -90,15 +88,15 @@ async def test_an_answer_that_drips_ends_when_its_visitor_leaves(
     assert web.politeness(0.0) == []
 
 
-async def test_a_fault_stays_for_as_many_requests_as_it_was_planned_for(
-    web: DemoWeb, client: aiohttp.ClientSession
-) -> None:
+async def test_a_fault_lasts_for_the_planned_number_of_requests(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     web.break_host(HOST, status(503), times=2)
     assert [(await get(client, HOME))[0].status for _ in range(3)] == [503, 503, 200]
     assert (await get(client, GAZETTE.home))[0].status == 200
 
 
-async def test_a_broken_host_is_broken_whole_until_it_is_mended(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+async def test_every_address_of_a_broken_host_fails_until_it_is_restored(
+    web: DemoWeb, client: aiohttp.ClientSession
+) -> None:
     web.break_host(HOST, status(503))
     for path in ("", "rss", "robots.txt", "nothing"):
         assert (await get(client, HOME + path))[0].status == 503
@@ -107,7 +105,7 @@ async def test_a_broken_host_is_broken_whole_until_it_is_mended(web: DemoWeb, cl
     assert (await get(client, HOME))[0].status == 200
 
 
-def test_only_hosts_that_are_there_can_be_broken() -> None:
+def test_an_unknown_host_cannot_be_broken() -> None:
     with pytest.raises(ValueError, match="there is no host nowhere"):
         DemoWeb(today=TODAY).break_host("nowhere", reset)
 
@@ -158,10 +156,10 @@ async def test_retry_after_comes_as_seconds_and_as_a_date_and_is_remembered(
         "http://tickets.demo.test/news/one-ticket-for-bus-tram-and-boat",
     ],
 )
-async def test_who_is_busy_asks_for_longer_than_a_visitor_waits_by_himself(
+async def test_retry_after_is_longer_than_the_clients_own_backoff(
     web: DemoWeb, client: aiohttp.ClientSession, url: str
 ) -> None:
-    """Spec 4.2: or one who does not read Retry-After at all would pass for polite."""
+    """Spec 4.2: otherwise a client that ignores Retry-After would pass the check."""
     await get(client, url)
     (request,) = web.requests
     own_milliseconds = longer_backoff(timedelta(milliseconds=DELAY_MS), chance=1.0)
@@ -169,8 +167,8 @@ async def test_who_is_busy_asks_for_longer_than_a_visitor_waits_by_himself(
     assert request.pause > 1.2 * own_milliseconds / 1000
 
 
-async def test_bodies_that_nobody_can_want(web: DemoWeb) -> None:
-    """Spec 4.3: one announces far too much, one inflates to it."""
+async def test_two_bodies_exceed_every_limit(web: DemoWeb) -> None:
+    """Spec 4.3: one announces too many bytes, one inflates to them."""
     async with open_client(web, auto_decompress=False) as client:
         web.break_host(HOST, oversized)
         async with client.get(HOME) as response:
@@ -190,7 +188,7 @@ async def test_only_get_and_head_are_answered(client: aiohttp.ClientSession) -> 
         assert await asked.read() == b""
 
 
-async def test_every_request_is_kept_as_it_was_sent(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+async def test_every_request_is_recorded_as_it_was_sent(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     await get(client, "http://wire.demo.test/rss?a=1")
     await get(client, "http://stranger.demo.test/a%20b")
     assert [(request.host, request.path, request.status) for request in web.requests] == [
@@ -200,15 +198,13 @@ async def test_every_request_is_kept_as_it_was_sent(web: DemoWeb, client: aiohtt
     assert all(request.arrived <= request.ended for request in web.requests)
 
 
-async def test_requests_are_forgotten_before_they_fill_the_memory(web: DemoWeb) -> None:
+async def test_the_number_of_recorded_requests_is_limited(web: DemoWeb) -> None:
     request = DemoRequest(HOST, "/", 0.0, 0.0, 200)
     web.requests.extend([request] * 100_000)
     assert len(web.requests) < 100_000
 
 
-async def test_a_hasty_visitor_is_found_out_and_one_who_asks_other_hosts_meanwhile_is_not(
-    web: DemoWeb, client: aiohttp.ClientSession
-) -> None:
+async def test_only_hasty_requests_to_one_host_are_violations(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     """Spec 2.3."""
     for host in web.hosts:
         await get(client, f"http://{host}/")
@@ -219,9 +215,7 @@ async def test_a_hasty_visitor_is_found_out_and_one_who_asks_other_hosts_meanwhi
     assert "wire.demo.test: /rss came" in str(violation)
 
 
-async def test_a_host_with_a_crawl_delay_is_judged_by_that_and_no_other(
-    web: DemoWeb, client: aiohttp.ClientSession
-) -> None:
+async def test_a_crawl_delay_replaces_the_common_delay(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     """Spec 4.1."""
     web.sites = [
         replace(site, robots="User-agent: *\nCrawl-delay: 60\n") if site.crawl_delay else site for site in web.sites
@@ -237,7 +231,7 @@ def visit(arrived: float, ended: float, path: str = "/", pause: float = 0.0) -> 
     return DemoRequest(HOST, path, arrived, ended, 200, pause)
 
 
-def test_an_answer_still_going_out_is_overlapped_even_by_the_request_after_next() -> None:
+def test_a_long_answer_can_overlap_several_later_requests() -> None:
     """Spec 2.3."""
     slow = visit(0.0, 9.0, "/slow")
     requests = [visit(4.0, 4.1), slow, visit(2.0, 2.1), visit(10.0, 10.1)]
@@ -253,7 +247,7 @@ def test_an_answer_still_going_out_is_overlapped_even_by_the_request_after_next(
     st.integers(6, 20),
     st.integers(0, 3),
 )
-def test_as_many_violations_are_found_as_requests_come_too_soon(
+def test_each_request_that_comes_too_soon_is_one_violation(
     visits: list[tuple[int, int, int]], delay: int, tolerance: int
 ) -> None:
     """Spec 2.3."""
@@ -267,13 +261,13 @@ def test_as_many_violations_are_found_as_requests_come_too_soon(
     assert len(find_violations(requests, 99, crawl_delays={HOST: delay}, tolerance_seconds=tolerance)) == hasty
 
 
-def test_a_request_came_when_it_came_however_long_this_machine_was_held_up_meanwhile() -> None:
-    """Spec 2.3: between a look at the clock and one at the kernel's, once; the judge must not blame the visitor."""
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as visitor:
+def test_the_arrival_time_does_not_depend_on_pauses_of_this_process() -> None:
+    """Spec 2.3: here the process pauses once between reading its clock and the kernel's."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         ours, _ = server.accept()
         with ours:
             before = time.monotonic()
-            visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
             after = time.monotonic()
             assert ours.recv(100)
             delays = iter([0.1])
@@ -286,18 +280,18 @@ def test_a_request_came_when_it_came_however_long_this_machine_was_held_up_meanw
             assert before - 0.01 < arrival(request) < after + 0.05
 
 
-def test_an_answer_was_out_before_its_visitor_had_it_and_a_request_not_in_before_it_was_sent() -> None:
-    """Spec 2.3: who asks again as soon as he has his answer has waited for it, whatever tick the kernel counts in."""
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as visitor:
+def test_departure_is_never_later_and_arrival_never_earlier_than_at_the_client() -> None:
+    """Spec 2.3: a client that sends as soon as it has its answer is polite, at any length of the kernel's tick."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         ours, _ = server.accept()
         with ours:
             request: Any = SimpleNamespace(transport=SimpleNamespace(get_extra_info=lambda _name: ours))
             ours.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
-            assert visitor.recv(100)
+            assert client.recv(100)
             asked_again = time.monotonic()
-            visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert ours.recv(100)
-            while time.monotonic() < asked_again + 0.03:  # several ticks, and every moment between two of them
+            while time.monotonic() < asked_again + 0.03:  # several ticks, and all times between two of them
                 assert departure(request) <= asked_again <= arrival(request)
 
 

@@ -1,4 +1,4 @@
-"""The stand-ins for federal APIs have the habits of the real ones (spec 9.2)."""
+"""The demo's federal APIs have the habits of the real ones (spec 9.2)."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -34,31 +34,31 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def test_the_register_stops_counting_and_says_nothing_of_it(client: aiohttp.ClientSession) -> None:
+async def test_the_register_stops_counting_without_a_sign(client: aiohttp.ClientSession) -> None:
     _, body = await get(client, f"{SEARCH}&per_page=1000")
-    told = msgspec.json.decode(body)
-    assert (told["count"], told["total_pages"], len(told["results"])) == (50, 1, 50)
+    answer_body = msgspec.json.decode(body)
+    assert (answer_body["count"], answer_body["total_pages"], len(answer_body["results"])) == (50, 1, 50)
     refused, _ = await get(client, f"{SEARCH}&per_page=10&page=6")
     assert refused.status == 400
-    assert told["results"][0] == {"document_number": "n2", "citation": None}  # the oldest come first
+    assert answer_body["results"][0] == {"document_number": "n2", "citation": None}  # the oldest come first
 
 
-async def test_the_register_pages_what_is_asked_for_and_leaves_out_what_is_empty(client: aiohttp.ClientSession) -> None:
+async def test_the_register_serves_pages_and_omits_empty_fields(client: aiohttp.ClientSession) -> None:
     window = f"conditions[publication_date][gte]={TODAY}&conditions[publication_date][lte]={TODAY}"
     _, body = await get(client, f"{SEARCH}&{window}&per_page=8&page=3")
-    told = msgspec.json.decode(body)
-    assert (told["count"], told["total_pages"], len(told["results"])) == (20, 3, 4)
+    answer_body = msgspec.json.decode(body)
+    assert (answer_body["count"], answer_body["total_pages"], len(answer_body["results"])) == (20, 3, 4)
     _, body = await get(client, f"{SEARCH}&conditions[publication_date][gte]=2030-01-01")
     assert msgspec.json.decode(body) == {"count": 0, "description": "No documents"}
     assert (await get(client, "http://register.demo.test/api/v1/agencies"))[0].status == 404
 
 
-async def test_congress_wants_a_key_gives_250_at_most_and_tells_what_is_left(client: aiohttp.ClientSession) -> None:
+async def test_congress_needs_a_key_serves_250_records_and_reports_the_budget(client: aiohttp.ClientSession) -> None:
     refused, body = await get(client, f"{URL}/law/119/pub")
     assert (refused.status, msgspec.json.decode(body)["error"]["code"]) == (403, "API_KEY_MISSING")
     answer, body = await get(client, f"{URL}/law/119/pub?limit=1000&offset=100", X_Api_Key=KEY)
-    told = msgspec.json.decode(body)
-    assert (len(told["bills"]), told["pagination"]) == (200, {"count": 300})
+    answer_body = msgspec.json.decode(body)
+    assert (len(answer_body["bills"]), answer_body["pagination"]) == (200, {"count": 300})
     assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == ("4", "3")
     assert (await get(client, f"{URL}/bill/119/hr/2", X_Api_Key=KEY))[0].status == 404
     assert msgspec.json.decode((await get(client, f"{URL}/bill/119/hr/1", X_Api_Key=KEY))[1])["bill"]["title"] == "One"

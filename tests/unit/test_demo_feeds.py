@@ -68,7 +68,7 @@ def _utc(moment: Any) -> datetime | None:
     return moment and datetime(*moment[:6], tzinfo=UTC)
 
 
-async def test_following_all_feeds_and_redirects_reaches_just_the_expected_addresses(
+async def test_feeds_and_redirects_lead_to_exactly_the_expected_addresses(
     client: aiohttp.ClientSession, expected: Expected
 ) -> None:
     reached = set()
@@ -89,7 +89,7 @@ async def test_one_address_is_listed_by_two_feeds_with_and_without_tracking(clie
 
 
 @pytest.mark.parametrize("today", [TODAY, date(2026, 3, 8), date(2025, 10, 26), date(2024, 2, 29), date(2026, 1, 1)])
-async def test_feeds_list_as_many_new_and_latest_entries_as_promised_in_every_timezone(today: date) -> None:
+async def test_feeds_have_the_expected_new_and_latest_entries_in_every_timezone(today: date) -> None:
     async with DemoWeb(today=today) as web, open_client(web) as client:
         for feed in expected_outcomes(web).feeds.values():
             entries = await feed_entries(client, feed.url)
@@ -111,7 +111,7 @@ def _counts(entries: list[Entry], today: date, zone: ZoneInfo) -> tuple[int, int
     return new, latest
 
 
-async def test_dates_come_in_many_forms_and_one_entry_has_none(
+async def test_feeds_use_many_date_formats_and_one_entry_has_no_date(
     client: aiohttp.ClientSession, expected: Expected
 ) -> None:
     stamps = [entry.stamp for feed in expected.feeds.values() for entry in await feed_entries(client, feed.url)]
@@ -120,7 +120,7 @@ async def test_dates_come_in_many_forms_and_one_entry_has_none(
     assert forms == {"GMT", "EST", "+0100", "Z", "+02:00"}
 
 
-async def test_a_page_tells_the_time_its_feed_tells(client: aiohttp.ClientSession) -> None:
+async def test_a_page_and_its_feed_have_the_same_time(client: aiohttp.ClientSession) -> None:
     for entry in await feed_entries(client, "http://kawabe.demo.test/feed.json"):
         stamp = LexborHTMLParser((await get(client, entry.link))[1]).css_first("time").attributes["datetime"]
         assert stamp is not None
@@ -139,7 +139,7 @@ async def test_a_feed_that_has_not_changed_answers_304(client: aiohttp.ClientSes
     assert not nothing
 
 
-async def test_a_visitor_with_an_older_copy_gets_the_whole_feed(client: aiohttp.ClientSession) -> None:
+async def test_a_client_with_an_older_copy_gets_the_whole_feed(client: aiohttp.ClientSession) -> None:
     """Spec 3.2."""
     first, body = await get(client, FEED_OF_COUNCIL)
     modified = first.headers["Last-Modified"]

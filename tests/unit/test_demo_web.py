@@ -1,4 +1,4 @@
-"""Spec 9.2: the demo serves a small web of its own, and it is the same web on every run."""
+"""Spec 9.2: the demo serves a small web, which is the same on every run."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from tests.demo_client import TODAY, get, open_client
 VOID_TAGS = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
 
-# Pages that are given out whole, and of these the ones in the look of their site.
+# The pages that are served whole, and those of them in the look of their site.
 PAGES = [site.url(piece) for site in SITES for piece in site.pieces if piece.link is None and piece.answer is whole]
 ARTICLES = [
     site.url(piece)
@@ -74,8 +74,8 @@ async def test_another_seed_gives_other_texts_at_the_same_addresses(web: DemoWeb
     assert all(ours[url] != theirs[url] for url in ARTICLES)
 
 
-async def test_only_a_run_that_goes_on_may_find_what_an_earlier_one_lost(web: DemoWeb, expected: Expected) -> None:
-    """Issue 3: of a run that nobody has killed each outcome is the one that is expected."""
+async def test_only_a_continued_run_may_find_lost_workers(web: DemoWeb, expected: Expected) -> None:
+    """Issue 3: in a run without kills each outcome is the expected one."""
     fresh = expected_outcomes(web, is_continued=False).outcomes
     given_up = {url for url, reasons in expected.outcomes.items() if Reason.WORKER_LOST in reasons}
     assert len(given_up) >= 5
@@ -83,7 +83,7 @@ async def test_only_a_run_that_goes_on_may_find_what_an_earlier_one_lost(web: De
     assert all(fresh[url] == expected.outcomes[url] for url in expected.outcomes.keys() - given_up)
 
 
-async def test_every_article_is_a_page_of_real_size_with_all_an_article_has(client: aiohttp.ClientSession) -> None:
+async def test_every_article_has_a_real_size_and_all_parts(client: aiohttp.ClientSession) -> None:
     for url in ARTICLES:
         _, page = await get(client, url)
         assert 10_000 <= len(page) <= 60_000, url
@@ -116,7 +116,7 @@ async def test_pages_are_well_formed(client: aiohttp.ClientSession) -> None:
     language=st.sampled_from(["en", "de", "fr", "ar", "ja"]),
     headline=st.from_regex("[A-Z][a-z]{3,30}", fullmatch=True),
 )
-def test_stories_are_of_real_length_whatever_the_seed(seed: int, language: str, headline: str) -> None:
+def test_stories_have_a_real_length_with_any_seed(seed: int, language: str, headline: str) -> None:
     topic = {"en": "weather", "de": "rivers", "fr": "libraries", "ar": "weather", "ja": "rivers"}[language]
     story = write_story(headline, topic=topic, language=language, seed=seed)
     text = " ".join(story.paragraphs)
@@ -128,7 +128,7 @@ def test_stories_are_of_real_length_whatever_the_seed(seed: int, language: str, 
     assert len(set(story.paragraphs)) == len(story.paragraphs) >= 8
 
 
-async def test_all_languages_are_spoken_and_one_is_written_from_right_to_left(client: aiohttp.ClientSession) -> None:
+async def test_all_languages_occur_and_one_is_written_from_right_to_left(client: aiohttp.ClientSession) -> None:
     format_duration = set()
     for url in ARTICLES:
         attributes = LexborHTMLParser((await get(client, url))[1]).css_first("html").attributes
@@ -136,7 +136,7 @@ async def test_all_languages_are_spoken_and_one_is_written_from_right_to_left(cl
     assert format_duration == {("en", "ltr"), ("de", "ltr"), ("fr", "ltr"), ("ja", "ltr"), ("ar", "rtl")}
 
 
-async def test_one_look_speaks_json_ld_and_open_graph_and_another_plain_meta(client: aiohttp.ClientSession) -> None:
+async def test_looks_differ_in_their_metadata(client: aiohttp.ClientSession) -> None:
     rich = (await get(client, "http://gazette.demo.test/news/road-repairs"))[1].decode()
     plain = (await get(client, "http://council.demo.test/releases/draft-budget-goes-out-for-comment"))[1].decode()
     assert "application/ld+json" in rich
@@ -172,7 +172,7 @@ async def test_one_look_speaks_json_ld_and_open_graph_and_another_plain_meta(cli
         ("http://stranger.demo.test/", 421, None),
     ],
 )
-async def test_special_addresses_answer_as_promised(
+async def test_special_addresses_have_their_statuses(
     client: aiohttp.ClientSession, url: str, status: int, location: str | None
 ) -> None:
     response, _ = await get(client, url)
@@ -180,7 +180,7 @@ async def test_special_addresses_answer_as_promised(
     assert response.headers.get("Location") == location
 
 
-async def test_robots_of_every_sort_say_what_they_say(client: aiohttp.ClientSession) -> None:
+async def test_every_kind_of_robots_txt_is_served(client: aiohttp.ClientSession) -> None:
     """Spec 4.1."""
 
     async def robots(host: str) -> tuple[bytes, Robots]:
@@ -206,9 +206,7 @@ async def test_robots_of_every_sort_say_what_they_say(client: aiohttp.ClientSess
     assert rules.allowed("headwater", f"{MUSEUM.home}news/x")
 
 
-async def test_one_text_stands_under_two_hosts_in_different_looks(
-    client: aiohttp.ClientSession, expected: Expected
-) -> None:
+async def test_two_hosts_serve_one_text_in_different_looks(client: aiohttp.ClientSession, expected: Expected) -> None:
     twins = [url for url, ends in expected.outcomes.items() if Reason.LINKED in ends and "storm" in url]
     assert sorted(url.split("/")[2] for url in twins) == ["gazette.demo.test", "wire.demo.test"]
     first, second = [(await get(client, url))[1] for url in twins]
@@ -217,7 +215,7 @@ async def test_one_text_stands_under_two_hosts_in_different_looks(
     assert expected.texts == expected.documents - 3
 
 
-async def test_other_forms_of_a_page_have_its_text_and_name_it_as_canonical(client: aiohttp.ClientSession) -> None:
+async def test_variants_have_the_text_of_their_page_and_name_it_as_canonical(client: aiohttp.ClientSession) -> None:
     page, amp, printed = [
         (await get(client, f"http://gazette.demo.test/{folder}/covered-market"))[1]
         for folder in ("news", "amp", "print")
@@ -248,7 +246,7 @@ async def test_front_pages_name_their_feed_and_link_every_article(client: aiohtt
     assert linked == {url for url in ARTICLES if url.startswith(GAZETTE.home)}
 
 
-async def test_a_pdf_is_one_whose_table_leads_to_its_objects(client: aiohttp.ClientSession) -> None:
+async def test_the_table_of_a_pdf_leads_to_its_objects(client: aiohttp.ClientSession) -> None:
     """Spec 1.6."""
     response, named = await get(client, "http://council.demo.test/papers/budget-1.pdf")
     disguised, other = await get(client, "http://council.demo.test/papers/budget-2")
@@ -266,7 +264,7 @@ async def test_a_pdf_is_one_whose_table_leads_to_its_objects(client: aiohttp.Cli
     assert rb"(Budget book, part one \(all figures\)) Tj" in named
 
 
-async def test_pages_come_compressed_and_under_wrong_charsets(client: aiohttp.ClientSession) -> None:
+async def test_pages_can_be_compressed_or_have_wrong_charsets(client: aiohttp.ClientSession) -> None:
     """Spec 4.3."""
     urls = {piece.headline: ARCHIVE.url(piece) for piece in ARCHIVE.pieces}
     packed, body = await get(client, urls["Le fonds des cartes postales est numérisé"])
@@ -280,7 +278,7 @@ async def test_pages_come_compressed_and_under_wrong_charsets(client: aiohttp.Cl
         body.decode()
 
 
-async def test_a_title_carries_what_no_terminal_may_be_told(client: aiohttp.ClientSession) -> None:
+async def test_a_title_carries_terminal_codes(client: aiohttp.ClientSession) -> None:
     _, feed = await get(client, "http://board.demo.test/notices.json")
     assert json.loads(feed)["items"][0]["title"] == HOSTILE_TITLE
     _, page = await get(client, "http://board.demo.test/notices/sale")

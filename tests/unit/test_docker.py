@@ -1,4 +1,4 @@
-"""The images and the compose file, read as far as they can be without building them (spec 1.7)."""
+"""The images and the compose file, checked without building them (spec 1.7)."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ INSTRUCTIONS = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV"
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
-    """What a Dockerfile says, each with its continued lines."""
+    """Return the instructions of a Dockerfile, each with its continued lines."""
     text = re.sub(r"\\\n\s*", "", path.read_text())
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
@@ -29,12 +29,12 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def test_there_is_an_image_with_and_one_without_a_browser() -> None:
+def test_one_image_has_a_browser_and_one_has_none() -> None:
     assert [path.name for path in DOCKERFILES] == ["Dockerfile", "Dockerfile.browser"]
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
-def test_an_image_is_pinned_runs_as_nobody_special_and_copies_what_is_there(path: Path) -> None:
+def test_an_image_is_pinned_runs_without_privileges_and_copies_existing_files(path: Path) -> None:
     said = instructions(path)
     assert {word for word, _ in said} <= INSTRUCTIONS
     (base,) = [rest for word, rest in said if word == "FROM"]
@@ -52,8 +52,8 @@ def test_an_image_is_pinned_runs_as_nobody_special_and_copies_what_is_there(path
     assert said[-2:] == [("ENTRYPOINT", '["headwater"]'), ("CMD", '["up"]')]
 
 
-def test_the_browser_image_is_of_the_playwright_that_is_locked() -> None:
-    """Spec 1.7: another version would look for a browser that is not there."""
+def test_the_browser_image_has_the_locked_version_of_playwright() -> None:
+    """Spec 1.7: another version would not find its browser."""
     (base,) = [rest for word, rest in instructions(ROOT / "docker" / "Dockerfile.browser") if word == "FROM"]
     tag = re.search(r"playwright/python:v([\d.]+)-\w+$", base)
     locked = re.search(r"(?m)^playwright==([\d.]+) ", (ROOT / "requirements.txt").read_text())
@@ -62,7 +62,7 @@ def test_the_browser_image_is_of_the_playwright_that_is_locked() -> None:
     assert tag[1] == locked[1]
 
 
-def test_every_service_can_be_asked_whether_it_is_well(compose: dict[str, Any]) -> None:
+def test_every_service_has_a_health_check(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         kind, program, *_ = service["healthcheck"]["test"]
         assert (kind, bool(program)) == ("CMD", True), name
@@ -71,7 +71,7 @@ def test_every_service_can_be_asked_whether_it_is_well(compose: dict[str, Any]) 
 
 
 def test_linters_find_nothing() -> None:
-    """As `make check` runs them; what is only told as information is no fault."""
+    """The linters run as in `make check`. Their information messages are no failures."""
     tools = Path(sys.executable).parent
     for words in (
         [tools / "hadolint", "--failure-threshold", "warning", *DOCKERFILES],
@@ -81,7 +81,7 @@ def test_linters_find_nothing() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_compose_file_names_what_it_runs_on_and_keeps_what_must_be_kept(compose: dict[str, Any]) -> None:
+def test_the_compose_file_pins_its_images_and_keeps_the_data(compose: dict[str, Any]) -> None:
     services = compose["services"]
     images = {name: service["image"] for name, service in services.items() if "image" in service}
     assert {name: image.partition(":")[0].split("/")[-1] for name, image in images.items()} == {
@@ -101,13 +101,13 @@ def test_the_compose_file_names_what_it_runs_on_and_keeps_what_must_be_kept(comp
         assert {*service.get("depends_on", ())} <= services.keys()
 
 
-def test_the_browser_is_laid_over_the_same_service(compose: dict[str, Any]) -> None:
+def test_the_browser_overlay_changes_the_same_service(compose: dict[str, Any]) -> None:
     over = yaml.safe_load((ROOT / "docker" / "compose.browser.yaml").read_text())["services"]
     assert over.keys() <= compose["services"].keys()
     assert (ROOT / over["headwater"]["build"]["dockerfile"]).name == "Dockerfile.browser"
 
 
-def test_the_compose_file_uses_settings_that_there_are_and_holds_no_password(compose: dict[str, Any]) -> None:
+def test_the_compose_file_uses_existing_settings_and_no_password(compose: dict[str, Any]) -> None:
     known = {PREFIX + setting.name.upper() for setting in table()}
     for service in compose["services"].values():
         given = {name for name in service.get("environment", {}) if name.startswith(PREFIX)}
