@@ -1,7 +1,7 @@
 """Runs the real program so that it kills itself at a named point, or has a named bug or fault.
 
-Its words are POINT[:N] PLANT, each `-` for none, and then the words of the command. The program's code does not know of
-this: points and plants replace its functions before it starts.
+Its words are POINT[:N] PLANT, each `-` for none, and then the words of the command. Points and plants replace functions
+before the program starts, so its own code does not contain them.
 """
 
 import asyncio

@@ -94,7 +94,7 @@ async def test_a_fault_lasts_for_the_planned_number_of_requests(web: DemoWeb, cl
     assert (await get(client, GAZETTE.home))[0].status == 200
 
 
-async def test_every_address_of_a_broken_host_fails_until_it_is_restored(
+async def test_a_broken_host_fails_at_every_address_until_it_is_restored(
     web: DemoWeb, client: aiohttp.ClientSession
 ) -> None:
     web.break_host(HOST, status(503))
