@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, RequestRecord, UrlStatus
+from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, RequestRecord, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate, sources
@@ -13,7 +13,7 @@ from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.frontier import lock_claims
 from headwater.db.pool import Connection, Database, open_database
 from headwater.frontier.claim import Finish, claim, finish
-from headwater.frontier.submit import Candidate, submit
+from headwater.frontier.submit import submit
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
 

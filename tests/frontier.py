@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.db.frontier import lock_claims
 from headwater.db.pool import Connection, Database
 from headwater.frontier.claim import Finish, claim, finish
-from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.frontier.submit import Submitted, submit
 from headwater.frontier.submit import priority as rank
 
 STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)

@@ -1,4 +1,4 @@
-"""The frontier as a few dicts: what test_frontier_machine.py holds the real one against."""
+"""A model of the frontier in a few dicts. test_frontier_machine.py compares the real frontier with it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Page:
 
 @dataclass
 class Host:
-    """A host, or the key whose turn several wait for."""
+    """A host, or the key of a turn that several hosts share."""
 
     key: str | None = None
     not_before: datetime = LONG_AGO
@@ -53,12 +53,12 @@ class Host:
 
     @property
     def delay(self) -> timedelta:
-        """What it asks for between two requests, else what everybody has."""
+        """The Crawl-delay of the host, else the default."""
         return timedelta(milliseconds=DELAY_MS if self.crawl_delay_ms is None else self.crawl_delay_ms)
 
     @property
     def longest_pause(self) -> timedelta:
-        """What it has after a holder that died, whatever that one has sent."""
+        """The delay after a holder died: the holder may have sent a request."""
         return timedelta(milliseconds=max(self.crawl_delay_ms or 0, DELAY_MS, self.backoff_ms))
 
     @property
@@ -69,7 +69,7 @@ class Host:
 
 @dataclass
 class Model:
-    """What is known, and the rules by which it changes."""
+    """The state of the frontier, and the rules by which it changes."""
 
     key_of: KeyOf
     now: datetime
@@ -79,15 +79,15 @@ class Model:
     attempts_logged: int = 0
 
     def tally(self) -> Counter[tuple[str, str | None]]:
-        """How many URLs there are of each status and reason."""
+        """The number of URLs of each status and reason."""
         return Counter((page.status, page.reason) for page in self.pages.values())
 
     def waiting(self, key: str) -> dict[str, Queued]:
-        """What waits for the turn of a key."""
+        """The URLs that wait for the turn of a key."""
         return {url: row for url, row in self.queue.items() if row.key == key and row.lease is None}
 
     def best(self, key: str) -> set[str]:
-        """Of what is due at a key: the highest priority, and of those the longest due."""
+        """The due URLs of a key with the highest priority; of these, the longest due."""
         due = {url: (-row.priority, row.due_at) for url, row in self.waiting(key).items() if row.due_at <= self.now}
         return {url for url, rank in due.items() if rank == min(due.values())}
 
@@ -96,7 +96,7 @@ class Model:
         return self.hosts[key].left_alone_until <= self.now
 
     def claimable(self) -> set[str]:
-        """The keys a claim may take: those left behind by a holder that is late among them."""
+        """The keys that a claim may take, also keys of holders whose lease ended."""
         return {
             key
             for key, host in self.hosts.items()
@@ -104,7 +104,7 @@ class Model:
         }
 
     def key(self, host: str) -> str:
-        """Whose turn a host waits for."""
+        """The politeness key of a host."""
         return self.hosts[host].key or host
 
     def meet(self, host: str) -> str:
@@ -162,25 +162,25 @@ class Model:
         if host.lease and host.lease[0] == release.token:
             host.lease, host.not_before, host.backoff_ms = None, release.not_before, release.backoff_ms
 
-    def name_twin(self, url: str, twin: str) -> None:
-        """Let another address stand for a page, unless it is one of its own that has ended."""
-        if twin not in self.pages:
-            self.pages[twin] = Page(self.pages[url].host)
-        elif self.pages[twin].status != "pending" or twin == url:
+    def add_alias(self, url: str, alias: str) -> None:
+        """Make another URL an alias of a page, unless it is a page of its own that has ended."""
+        if alias not in self.pages:
+            self.pages[alias] = Page(self.pages[url].host)
+        elif self.pages[alias].status != "pending" or alias == url:
             return
-        self.queue.pop(twin, None)
-        self.pages[twin].status, self.pages[twin].reason, self.pages[twin].same_as = "fetched", "same_page", url
+        self.queue.pop(alias, None)
+        self.pages[alias].status, self.pages[alias].reason, self.pages[alias].same_as = "fetched", "same_page", url
 
     def late_claims(self) -> list[str]:
-        """URLs whose holder is late."""
+        """URLs whose lease has ended."""
         return [url for url, row in self.queue.items() if row.lease and row.lease[1] <= self.now]
 
-    def late_holds(self) -> list[str]:
-        """Keys whose holder is late."""
+    def late_hosts(self) -> list[str]:
+        """Keys whose lease has ended."""
         return [key for key, host in self.hosts.items() if host.lease and host.lease[1] <= self.now]
 
     def rescue(self, urls: list[str]) -> list[str]:
-        """Take URLs back whose holder is late; return those that wait and were lost more than once."""
+        """Requeue URLs whose lease has ended. Return those that wait and were lost more than once."""
         for url in urls:
             given_up = self.queue[url].attempts >= MAX_ATTEMPTS
             self.end(url, FetchOutcome(Reason.WORKER_LOST, UrlStatus.DEAD if given_up else UrlStatus.PENDING))

@@ -1,4 +1,4 @@
-"""The budgets of a key, with a clock that goes on when somebody sleeps."""
+"""The budgets of a key, with a clock that advances when a caller sleeps."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,19 +22,19 @@ class Keyring:
         self.sleeps: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        """Let the time go on."""
+        """Advance the clock."""
         self.sleeps.append(seconds)
         self.clock.at += timedelta(seconds=seconds)
 
     async def spend(self, source: str, times: int, host: str = HOST) -> datetime | None:
-        """Ask so often, or until it may not; the time to come back."""
+        """Ask so often, or until a request is refused. Return when to try again."""
         for _ in range(times):
             if again := await self.budgets.try_acquire(source, host):
                 return again
         return None
 
     async def answer(self, status: int = 200, host: str = HOST, **headers: str) -> None:
-        """Let a host answer."""
+        """Read an answer of a host."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         await self.budgets.read_answer(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
 

@@ -1,7 +1,7 @@
-"""A process that spends from a shared key when it is told to. Its words are a database's URL and the limits, in JSON.
+"""A process that spends from a shared key on request. Its arguments are a database's URL and the limits, in JSON.
 
-Each line that it reads is a step: the time, and how often each source wants to ask. It answers how often each could;
-one that was told when to come back does not ask before.
+Each line that it reads is a step: the time, and how often each source wants to ask. It writes how often each could. A
+source that was refused does not ask again before its time.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ HOST = "api.test"
 
 
 class SetClock:
-    """Tells the time that it was set to."""
+    """Returns the time that it was set to."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at

@@ -48,7 +48,7 @@ def open_paid(site: Site, make_settings: Callable[..., Settings]) -> Callable[..
 
 
 class PaidHarness:
-    """A house whose budgets go by a clock that moves when somebody waits for them."""
+    """A harness whose budgets use a clock that advances when a request waits for them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -61,7 +61,7 @@ class PaidHarness:
         return self
 
     def pay_with(self, key: str, clock: SetClock | None = None, sleep: Sleep | None = None) -> None:
-        """Let the way out have this key, and wait like this for its budgets."""
+        """Give the gate a key, a clock and a sleep for its budgets."""
         self.harness.runtime.gate.budgets = Budgets(
             database=self.keyring.database,
             clock=clock or self.keyring.clock,
@@ -79,7 +79,7 @@ class PaidHarness:
         return await self.harness.operations.sources.sync(name)
 
     async def http(self, source: str, **terms: Any) -> Http:
-        """What a kind of a source has in its hands."""
+        """The Http object of a kind."""
         runtime = self.harness.runtime
         added = await self.harness.operations.sources.create(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
@@ -105,7 +105,7 @@ def keys(site: Site, url: str) -> list[str | None]:
 
 
 async def test_the_key_goes_in_a_header_to_the_declared_hosts_and_nowhere_else(site: Site, open_paid: Open) -> None:
-    """Spec 1.4: not to a redirect's target elsewhere, not into an address, a log or the database."""
+    """Spec 1.4: the target of a redirect, URLs, logs and the database do not get the key."""
     site.answers[LIST] = Answer(status=302, headers={"Location": "http://elsewhere.test/list"})
     site.answers["http://elsewhere.test/list"] = records("http://news.test/a")
     site.answers[OTHER_LIST] = [records(status=500), records("http://news.test/b")]
@@ -137,7 +137,7 @@ class PortKind(kinds.LedgerKind, frozen=True, kw_only=True, forbid_unknown_field
 async def test_an_api_at_a_port_of_its_own_is_paid_for_when_it_is_declared_so(
     site: Site, open_paid: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.4: undeclared, it is refused; it would be asked without key and budget, and nobody would know."""
+    """Spec 1.4: an undeclared port is refused, because a request to it would lack key and budget unnoticed."""
     kinds.install(monkeypatch, "ported", PortKind)
     there = f"http://{HOST}:8443/list"
     site.answers[there] = records("http://news.test/a")
@@ -174,12 +174,12 @@ async def test_every_hop_and_every_attempt_is_taken_from_the_budget(site: Site, 
 
 
 async def test_kinds_of_two_processes_never_pass_the_limit_in_any_rolling_hour(site: Site, open_paid: Open) -> None:
-    """Spec 1.4, issue 5: through what kinds ask with. They wait, they never fail, and nobody is let wait too long."""
+    """Spec 1.4, issue 5: requests of kinds wait, never fail, and never wait too long."""
     site.answers[LIST] = records(x_ratelimit_limit="100")
     sent: list[tuple[datetime, str]] = []
 
     async with open_paid() as one, open_paid() as other:
-        # One clock, which goes on when all who still ask wait for it.
+        # One clock, which advances when all active callers wait for it.
         turns = Turns(one.keyring.clock.at)
         for paid in (one, other):
             paid.pay_with(KEY, turns, turns.sleep)
@@ -201,7 +201,7 @@ async def test_kinds_of_two_processes_never_pass_the_limit_in_any_rolling_hour(s
 
 
 class Turns(SetClock):
-    """A clock that goes on to the next moment somebody waits for as soon as all who take part wait."""
+    """A clock that advances to the next awaited moment as soon as all callers wait."""
 
     def __init__(self, at: datetime) -> None:
         super().__init__(at)
@@ -233,7 +233,7 @@ class Turns(SetClock):
             self._waiting = [waiting for waiting in self._waiting if waiting[0] > self.at]
 
 
-async def test_a_larger_limit_that_a_host_tells_scales_the_share_of_bills(site: Site, open_paid: Open) -> None:
+async def test_a_larger_limit_of_a_host_scales_the_share_of_bills(site: Site, open_paid: Open) -> None:
     """Spec 1.4, issue 5: 5,000 gives bills 1,750; another host's header changes nothing; a restart keeps both."""
     site.answers[LIST] = records(x_ratelimit_limit="5000")
     site.answers[OTHER_LIST] = records(x_ratelimit_limit="2000")
@@ -265,7 +265,7 @@ async def test_a_429_stops_all_sources_until_it_is_over_and_fails_none(site: Sit
 
 
 def pay_with_a_wait(paid: PaidHarness) -> tuple[asyncio.Event, asyncio.Event]:
-    """Let whoever waits for a budget set one event, and wait for the other; two hours have passed then."""
+    """Make a wait for a budget set one event and wait for the other. Two hours have passed then."""
     asleep, wake = asyncio.Event(), asyncio.Event()
 
     async def sleep(_: float) -> None:
@@ -294,7 +294,7 @@ async def waiting_poll(
         await asyncio.wait([polling])
 
 
-async def test_who_waits_holds_neither_lock_nor_connection_nor_host(site: Site, open_paid: Open) -> None:
+async def test_a_request_that_waits_holds_no_lock_no_connection_and_no_host(site: Site, open_paid: Open) -> None:
     """Spec 1.4."""
     site.answers[LIST] = records("http://news.test/a")
     async with open_paid(rate_limits={"bills": 1}) as paid, waiting_poll(paid) as (wake, polling):
@@ -345,8 +345,8 @@ async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(sit
         assert (polled.error, polled.items) == (None, 1)
 
 
-async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, open_paid: Open) -> None:
-    """Spec 1.4: the one place there is for a poll is another's meanwhile."""
+async def test_a_poll_that_waits_for_its_budget_frees_its_slot(site: Site, open_paid: Open) -> None:
+    """Spec 1.4: another poll has the only slot meanwhile."""
     site.answers[LIST] = records("http://news.test/a")
     site.answers["http://news.test/feed"] = rss("http://news.test/b")
     one_at_a_time = {"poll_concurrency": 1, "poll_check_seconds": 0.05, "rate_limits": {"bills": 1}}
@@ -461,7 +461,7 @@ async def test_pages_on_the_api_are_paid_for_by_their_source_and_put_off_at_no_c
 
 
 async def test_a_page_whose_key_is_missing_here_waits_for_it(site: Site, open_paid: Open) -> None:
-    """Spec 1.4: another machine may have it; nothing is lost."""
+    """Spec 1.4: another machine may have the key, so the page stays queued."""
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
         paid.pay_with("")
@@ -478,7 +478,7 @@ async def test_a_page_whose_key_is_missing_here_waits_for_it(site: Site, open_pa
 async def test_a_page_whose_key_is_refused_waits_for_a_better_one(
     body: str, fate: str | None, site: Site, open_paid: Open
 ) -> None:
-    """Spec 1.4: what is refused for itself ends."""
+    """Spec 1.4: a refusal of the page itself ends the page."""
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
         site.answers[PAGES[0]] = Answer(body, status=403, headers={"Content-Type": "application/json"})
@@ -501,10 +501,10 @@ async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site
         assert keys(site, "http://elsewhere.test/page") == [None]
 
 
-async def test_what_anybody_on_the_way_could_read_has_no_key(
+async def test_a_request_without_encryption_has_no_key(
     site: Site, open_paid: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.4. Nothing is encrypted here: the rule itself is in test_client.py, this is that it is asked."""
+    """Spec 1.4. The sites of this test do not encrypt. test_client.py proves the rule; this test proves its use."""
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
         monkeypatch.setattr(HttpClient, "is_confidential", lambda _, url: not url.endswith("/plain"))

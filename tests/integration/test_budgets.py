@@ -38,7 +38,7 @@ class Spender:
 
     async def step(self, now: datetime, asks: dict[str, int]) -> dict[str, int]:
         if not asks:
-            return {}  # as it would answer
+            return {}  # an empty answer
         self._process.stdin.write(json.dumps({"now": now.isoformat(), "asks": asks}) + "\n")
         self._process.stdin.flush()
         granted: dict[str, int] = json.loads(await asyncio.to_thread(self._process.stdout.readline))
@@ -79,7 +79,7 @@ def most_in_an_hour(times: list[datetime]) -> int:
 
 
 def demand(minute: int, chance: random.Random) -> dict[str, int]:
-    """What one process wants in a minute: all it can get at first and around noon, else a burst now and then."""
+    """The requests of one process in a minute: the most it may send at first and around noon, else a few bursts."""
     sources = ("bills", "regulations_gov", "hearings", "public_laws", "roll_call_votes", "crs", "gao")
     if minute < 70 or 715 <= minute < 725:
         return dict.fromkeys(sources, 30)

@@ -82,8 +82,8 @@ async def test_a_step_that_is_taken_back_changes_nothing(stepping: Stepping) -> 
 
 
 @pytest.mark.parametrize("seconds", [0.5, -0.5])
-async def test_what_is_a_little_off_is_made_good_little_by_little(seconds: float, stepping: Stepping) -> None:
-    """So that no pause is noticeably shorter than it should be, whenever each process looks."""
+async def test_a_small_difference_is_corrected_in_small_steps(seconds: float, stepping: Stepping) -> None:
+    """So no delay is noticeably too short, whenever a process reads the clock."""
     await stepping.step(seconds)
     error = [abs(await stepping.behind())]
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""What a page's bytes are taken for, and how many are taken (spec 4.3)."""
+"""The type of a page's bytes, and their limit (spec 4.3)."""
 
 import codecs
 import gzip
@@ -64,7 +64,7 @@ NO_PAGES = {
 }
 
 
-async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
+async def test_an_unreadable_body_is_kept_and_ends_with_its_reason(
     site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 4.2: raw is stored first. Spec 5.3."""
@@ -78,8 +78,10 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
 
 
-async def test_walls_of_each_sort_are_told_and_an_article_about_one_is_kept(site: Site, harness: AppHarness) -> None:
-    """Issue 8, spec 5.3: what stands in the way is a reason, not a document."""
+async def test_each_interstitial_is_recognized_and_an_article_about_one_is_kept(
+    site: Site, harness: AppHarness
+) -> None:
+    """Issue 8, spec 5.3: an interstitial page is a reason, not a document."""
     told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(interstitials())[::7])}
     assert {reason for _, reason, _ in told.values()} == WALLS
     site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in told.items()}
@@ -151,7 +153,7 @@ async def test_a_body_that_cannot_be_unpacked_ends_the_url(site: Site, harness: 
 
 @pytest.mark.both_servers
 async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, harness: AppHarness) -> None:
-    """What a text holds cannot break the write of it."""
+    """No character of a text breaks the write of it."""
     words = " ".join(f"w{number:x}ord" for number in range(300_000))
     site.answers[PAGE] = Answer(
         f"<html><body><article><h1>Huge</h1><p>{words}</p><p>nul \0 &#0; &#xD800; end.</p></article></body></html>",

@@ -1,4 +1,4 @@
-"""Where redirects lead: within a host they are followed in place, and no page is downloaded twice (spec 4.2)."""
+"""Redirects: a fetch follows them within a host, and no page is downloaded twice (spec 4.2)."""
 
 import itertools
 from collections.abc import Callable
@@ -45,10 +45,10 @@ async def test_to_another_host_a_redirect_ends_the_url_and_submits_the_other(sit
 
 
 @pytest.mark.both_servers
-async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it(
+async def test_the_target_of_a_redirect_is_not_downloaded_again_when_a_feed_lists_it(
     site: Site, harness: AppHarness
 ) -> None:
-    """Each address on the way is the same page from now on, and an item at any of them finds its document."""
+    """Each URL on the way is an alias of the page, and an item with any of them finds its document."""
     site.answers[OLD] = moved("/between")
     site.answers["http://news.test/between"] = moved("/new")
     site.answers[NEW] = Answer(page("moving house"), headers=HTML)
@@ -86,7 +86,7 @@ async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothi
 async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(
     site: Site, harness: AppHarness
 ) -> None:
-    """Most blogs do that; what is asked for is what the server wrote, what is remembered is normalized."""
+    """Most blogs do that. The request uses the server's form of the URL, and the frontier the normalized form."""
     site.answers[FEED] = Answer(status=301, headers={"Location": "/feed/"})
     site.answers[FEED + "/"] = rss("http://news.test/story/", OLD)
     site.answers["http://news.test/story"] = Answer(status=301, headers={"Location": "/story/"})

@@ -1,4 +1,4 @@
-"""What each answer of a server leads to, row by row of spec 4.2; redirects have a file of their own."""
+"""The outcome of each answer of a server, row by row of spec 4.2. Redirects have a file of their own."""
 
 import asyncio
 import contextlib
@@ -210,7 +210,7 @@ async def test_each_retry_waits_twice_as_long_as_the_one_before_and_a_good_answe
 
 @contextlib.asynccontextmanager
 async def hanging_up() -> AsyncIterator[int]:
-    """A server that has no robots.txt and resets the connection of whoever asks for anything else; its port."""
+    """Run a server without robots.txt that resets the connection of every other request. Yield its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
@@ -250,7 +250,7 @@ async def test_a_server_that_does_not_answer_is_tried_again_and_then_given_up(
 
 
 async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_settings: Callable[..., Settings]) -> None:
-    """Spec 4.2: what may pass by itself is tried again, but a wall that is asked often stays one."""
+    """Spec 4.2: temporary failures are retried, but frequent requests keep a challenge page up."""
     failing = "http://other.test/a"
     wall = f"<title>Just a moment...</title><p id=challenge>Checking your browser{'.' * 200}"
     site.answers[PAGE] = Answer(wall, headers=HTML)
@@ -265,7 +265,7 @@ async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_set
 
 
 async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(harness: AppHarness) -> None:
-    """Where the host's robots.txt was read not long ago; else the host is blocked, as the next test shows."""
+    """The host's robots.txt is fresh here; otherwise the host is blocked, as the next test shows."""
     url = "http://nowhere.invalid/a"
     await harness.operations.frontier.submit([url])
     await harness.rows("UPDATE host_state SET robots_fetched_at = clock_timestamp()")

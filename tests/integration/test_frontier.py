@@ -18,7 +18,7 @@ from tests.frontier import DELAY_MS, LEASE, NOW, STORED, Frontier
 pytestmark = pytest.mark.both_servers
 
 
-async def test_one_url_has_one_identity_whoever_submits_it(frontier: Frontier) -> None:
+async def test_one_url_has_one_identity_for_all_sources(frontier: Frontier) -> None:
     """Spec 2.1."""
     first = await frontier.put("http://a.test/x?b=2&a=1&utm_source=mail", "HTTP://A.test:80/./x?a=1&b=2#top")
     again = await frontier.put("http://a.test/x?a=1&b=2", origin=Origin.MANUAL)
@@ -27,7 +27,7 @@ async def test_one_url_has_one_identity_whoever_submits_it(frontier: Frontier) -
     assert len({known.id for known in (*first.known.values(), *again.known.values())}) == 1
 
 
-async def test_what_cannot_be_used_is_refused_and_the_rest_goes_in(frontier: Frontier) -> None:
+async def test_an_unusable_url_is_refused_and_the_others_are_accepted(frontier: Frontier) -> None:
     put = await frontier.put("javascript:alert(1)", "http://a.test/", "http://user:pw@a.test/", "")
     assert put.new == 1
     assert set(put.refused) == {"javascript:alert(1)", "http://user:pw@a.test/", ""}
@@ -137,7 +137,7 @@ async def test_a_url_due_later_wakes_its_host_then(frontier: Frontier) -> None:
 
 
 async def test_a_url_that_goes_back_after_its_host_was_rescued_is_not_forgotten(frontier: Frontier) -> None:
-    """Spec 2.4: the holder was late, but nobody had taken its URL back yet."""
+    """Spec 2.4: the lease has ended, but the rescuer has not returned the URL yet."""
     await frontier.put("http://a.test/1")
     (late,) = await frontier.take()
     frontier.now = NOW + LEASE + timedelta(seconds=30)
@@ -195,7 +195,7 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
 
 GATE = 1  # the number of a lock of this test's own
 
-# What looks once more at a URL as it is claimed, each with what would be there without it.
+# The conditions that a claim checks again under the lock, each with its value before the check.
 BY_LOCK = ("            FOR UPDATE SKIP LOCKED\n        ) first", "        ) first")
 BY_PLACE = (
     "q.ctid = ANY (ARRAY (SELECT row_place FROM picked))",
@@ -238,8 +238,8 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
     assert (due_at, token is not None) == (later, takes_it)
 
 
-async def test_a_claim_waits_for_nobody_who_has_a_url_locked(frontier: Frontier) -> None:
-    """Spec 2.5: a poll that goes on for long and has raised a URL's priority holds up no other host."""
+async def test_a_claim_does_not_wait_for_a_locked_url(frontier: Frontier) -> None:
+    """Spec 2.5: a long poll that has raised a URL's priority delays no other host."""
     await frontier.put("http://a.test/first")
     await frontier.put("http://b.test/first")
     async with frontier.database.connection() as connection, connection.transaction():
@@ -250,7 +250,7 @@ async def test_a_claim_waits_for_nobody_who_has_a_url_locked(frontier: Frontier)
 
 
 async def until_held_up(frontier: Frontier) -> None:
-    """Wait until a claim stands before the gate."""
+    """Wait until a claim waits for the advisory lock."""
     standing = (
         "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
         f"AND objid = {GATE} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"

@@ -32,8 +32,8 @@ def api_settings(harness: AppHarness) -> Settings:
     return harness.runtime.context.settings
 
 
-async def test_a_batch_is_answered_url_by_url(api: Api) -> None:
-    """Spec 2.1, 3.6: what cannot be used is refused with why, the rest goes in, the answer lists both."""
+async def test_a_batch_returns_a_result_for_each_url(api: Api) -> None:
+    """Spec 2.1, 3.6: an unusable URL is refused with the reason, and the answer lists all results."""
     good = ["http://a.test/1", "HTTP://a.TEST/1#top", "http://a.test/2"]
     status, body = await api.post("/frontier/urls", {"urls": [*good, *REFUSED, "", "http://a.test/\ud800"]})
     assert status == 200
@@ -66,7 +66,7 @@ async def test_a_malformed_batch_is_refused_whole(body: object, api: Api) -> Non
 
 
 async def test_ten_thousand_urls_fit_into_one_batch(api: Api) -> None:
-    """Spec 3.6: as long as they are not all of the longest; more is said to be too much before it is read."""
+    """Spec 3.6: URLs of usual length fit. A larger body is refused before it is read."""
     long = "x" * 170
     urls = [f"http://a.test/{long}/{number}" for number in range(10_000)]
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -89,7 +89,7 @@ async def ask(api: Api, path: str, *headers: str) -> bytes:
     return answer
 
 
-async def test_what_changes_the_frontier_needs_the_token(api: Api) -> None:
+async def test_a_change_of_the_frontier_needs_the_token(api: Api) -> None:
     """Spec 8.1."""
     for path, body in (
         ("/frontier/urls", {"urls": ["http://a.test/"]}),
@@ -150,16 +150,14 @@ async def test_urls_are_listed_by_pages_with_filters(api: Api, harness: AppHarne
         ("/frontier/hosts?state=sad", 422, Reason.BAD_REQUEST),
     ],
 )
-async def test_a_question_that_makes_no_sense_is_an_error_in_the_one_shape(
-    path: str, status: int, reason: Reason, api: Api
-) -> None:
+async def test_an_invalid_query_returns_the_common_error_form(path: str, status: int, reason: Reason, api: Api) -> None:
     """Spec 8.1."""
     answered, body = await api.get(path)
     assert (answered, body["error"]["reason"]) == (status, reason)
     assert body["error"]["message"].endswith(".")
 
 
-async def test_no_place_to_go_on_from_is_an_error(api: Api) -> None:
+async def test_any_text_is_a_valid_after_value(api: Api) -> None:
     assert (await api.get("/frontier/hosts?after=%00%F0"))[0] == 200
 
 
@@ -183,7 +181,7 @@ async def test_hosts_are_listed_blocked_and_released(api: Api) -> None:
 
 
 async def test_a_block_needs_no_body(api: Api) -> None:
-    """Spec 8.1: as `curl -X POST` sends it."""
+    """Spec 8.1: `curl -X POST` sends none."""
     assert (await ask(api, "/frontier/hosts/a.test/block")).startswith(b"HTTP/1.1 200")
     assert (await ask(api, "/frontier/hosts/a.test/block", "Transfer-Encoding: chunked")).startswith(b"HTTP/1.1 413")
 
@@ -206,7 +204,7 @@ async def test_a_block_needs_no_body(api: Api) -> None:
         ("/frontier/urls", {"urls": ["http://a.test/"], "source": "nope\0"}, 404, Reason.UNKNOWN_SOURCE),
     ],
 )
-async def test_an_order_that_makes_no_sense_is_an_error_in_the_one_shape(
+async def test_an_invalid_request_returns_the_common_error_form(
     path: str, body: object, status: int, reason: Reason, api: Api
 ) -> None:
     """Spec 8.1."""
@@ -228,10 +226,10 @@ async def test_openapi_describes_it(api: Api) -> None:
     }
 
 
-async def test_what_ended_is_fetched_again_in_portions(
+async def test_a_retry_by_filter_is_made_page_by_page(
     api: Api, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 2.2: one request does no more than its share, and says where to go on."""
+    """Spec 2.2: one request queues a limited number, and returns where to continue."""
     await harness.operations.frontier.submit([f"http://a.test/{number}" for number in range(7)])
     await harness.work()
     monkeypatch.setattr(operations, "LARGEST_BATCH", 3)
@@ -248,7 +246,7 @@ async def test_what_ended_is_fetched_again_in_portions(
     assert body == {"queued": 2, "fetching": 0, "next": None}
 
 
-async def test_a_document_tells_its_revisions(api: Api, harness: AppHarness, site: Site) -> None:
+async def test_a_document_lists_its_revisions(api: Api, harness: AppHarness, site: Site) -> None:
     """Spec 4.4: when the text changes the old one stays as a revision."""
     url = "http://a.test/page"
     site.answers[url] = Answer(page("first"))
@@ -265,7 +263,7 @@ async def test_a_document_tells_its_revisions(api: Api, harness: AppHarness, sit
     assert all(len(old["raw_hash"]) == len(old["content_hash"]) == 64 for old in document["revisions"])
 
 
-async def test_metrics_tell_what_the_frontier_holds(api: Api) -> None:
+async def test_metrics_count_the_urls_of_the_frontier(api: Api) -> None:
     """Spec 8.1."""
     await api.post("/frontier/urls", {"urls": ["http://a.test/1", "http://a.test/2"]})
     async with api.session.get(api.base + "/metrics") as response:
@@ -280,7 +278,7 @@ def postmaster(data: Path) -> int:
 
 
 async def test_metrics_are_answered_while_the_database_is_away(make_settings: Callable[..., Settings]) -> None:
-    """Spec 8.1: what this process did is known, what the frontier holds is not, and is not made up."""
+    """Spec 8.1: the counters of this process stay, and the unknown counts of the frontier are left out."""
     settings = make_settings(database_url="")
     async with open_harness(settings) as harness:
         assert b'headwater_urls{status="pending"} 0.0' in await harness.operations.measure()

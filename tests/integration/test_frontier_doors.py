@@ -1,4 +1,4 @@
-"""`headwater frontier`, run as users run it (issue 4; spec 2.2, 2.3, 3.6, 8.2)."""
+"""`headwater frontier` as users run it (issue 4; spec 2.2, 2.3, 3.6, 8.2)."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_addresses_come_by_argument_file_and_pipe(frontier: Program, tmp_path: P
     assert {(row["source"], row["origin"], row["priority"]) for row in listed} == {("manual", "manual", 5)}
 
 
-def test_what_cannot_be_used_is_refused_and_the_rest_goes_in(frontier: Program) -> None:
+def test_an_unusable_url_is_refused_and_the_others_are_accepted(frontier: Program) -> None:
     """Spec 2.1, 3.6: each with its line and why; a password is never repeated."""
     lines = ["http://a.test/first", *REFUSED, "http://a.test/last"]
     given = "\n".join(lines).encode() + b"\nhttp://a.test/\xff\xfe\n"
@@ -128,7 +128,7 @@ def test_people_see_the_first_refusals_and_scripts_all(frontier: Program) -> Non
     assert frontier("submit", "").stderr == "refused argument 1: The address is empty.\n"
 
 
-def test_a_submit_of_nothing_is_said_in_one_line(frontier: Program, tmp_path: Path) -> None:
+def test_a_submit_without_urls_is_a_one_line_error(frontier: Program, tmp_path: Path) -> None:
     """Spec 8.2."""
     assert_one_line(frontier("submit", given=""), "no address")
     assert_one_line(frontier("submit", given="\n# only this\n"), "no address")
@@ -164,10 +164,10 @@ def test_a_large_file_is_streamed(settings: dict[str, str], tmp_path: Path) -> N
     assert peak_mb(large) < peak_mb(small) + 10
 
 
-def test_a_pipe_that_nobody_writes_to_does_not_keep_a_stop_waiting(
+def test_an_open_pipe_without_data_does_not_delay_a_stop(
     settings: dict[str, str], tmp_path: Path, frontier: Program
 ) -> None:
-    """Spec 9.3: what came is in."""
+    """Spec 9.3: the URLs that arrived are submitted."""
     with Forked("frontier", "submit", env=settings, cwd=tmp_path) as waiting:
         waiting.stdin.write("".join(f"http://a.test/{number}\n" for number in range(1000)))
         waiting.stdin.flush()
@@ -176,13 +176,13 @@ def test_a_pipe_that_nobody_writes_to_does_not_keep_a_stop_waiting(
         assert waiting.wait(timeout=10) == 143
 
 
-async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
+async def test_a_url_given_up_after_the_last_retry_shows_how_it_failed(
     site: Site, harness: AppHarness, frontier: Program
 ) -> None:
     """Spec 8.2."""
     site.answers["http://ill.test/page"] = Answer(status=502)
     await harness.operations.frontier.submit(["http://ill.test/page"])
-    await harness.work(until_attempts=5 + 6)  # what closed.test has to wait for stays
+    await harness.work(until_attempts=5 + 6)  # the URL of closed.test stays queued
     (row,) = json.loads(frontier("list", "--host", "ill.test", "--json").stdout)["urls"]
     assert (row["status"], row["reason"], row["kept_failing"]) == ("dead", "max_retries", "http_5xx")
     assert " max_retries:http_5xx " in frontier("list", "--reason", "max_retries").stdout
@@ -192,7 +192,7 @@ async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
 
 
 async def test_urls_are_listed_by_pages_with_filters(harness: AppHarness, frontier: Program) -> None:
-    """Spec 8.2: what is printed as the next page's command is one."""
+    """Spec 8.2: the printed command for the next page works."""
 
     def listed(*words: str) -> list[str]:
         return [row["url"] for row in json.loads(frontier("list", "--json", *words).stdout)["urls"]]
@@ -258,10 +258,8 @@ def test_an_error_cannot_steer_a_terminal(frontier: Program) -> None:
     assert answer.stderr.startswith("headwater: There is no source named [2J[31mred.")
 
 
-async def test_what_ended_is_fetched_again_when_somebody_asks(
-    site: Site, harness: AppHarness, frontier: Program
-) -> None:
-    """Spec 2.2: by address or by filter, and nothing else moves."""
+async def test_ended_urls_are_fetched_again_on_request(site: Site, harness: AppHarness, frontier: Program) -> None:
+    """Spec 2.2: by URL or by filter, and no other URL changes."""
     site.answers["http://a.test/gone"] = Answer(page("back again"))
     before = site.visits("http://a.test/fine")
     answer = frontier("retry", "http://a.test/gone?utm_source=x", "http://closed.test/" + "long" * 40)
@@ -284,7 +282,7 @@ async def test_what_ended_is_fetched_again_when_somebody_asks(
     assert site.visits("http://a.test/fine") == before
 
 
-async def test_what_is_being_fetched_is_left_alone_by_a_retry(harness: AppHarness, frontier: Program) -> None:
+async def test_a_retry_leaves_urls_alone_that_are_being_fetched(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.2, 2.4."""
     await harness.rows(
         "UPDATE frontier_queue SET lease_holder = 'x', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
@@ -314,7 +312,7 @@ def terminal(settings: dict[str, str], tmp_path: Path) -> Callable[..., tuple[in
     return run
 
 
-async def test_a_person_is_asked_before_much_is_fetched_again(
+async def test_a_retry_by_filter_asks_for_confirmation(
     harness: AppHarness, terminal: Callable[..., tuple[int, str]]
 ) -> None:
     """Spec 8.2: on a terminal, with how many it would be."""
@@ -334,7 +332,7 @@ def test_a_terminal_sees_a_bar_and_nothing_is_read_from_it(terminal: Callable[..
     assert (code, "Give addresses" in screen) == (2, True)
 
 
-async def test_hosts_are_closed_opened_grouped_and_told_of(harness: AppHarness, frontier: Program) -> None:
+async def test_hosts_are_closed_released_grouped_and_shown(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.3, 8.2."""
     assert "Until it is released." in frontier("block", "http://A.test/path").stdout
     assert "closed" in frontier("block", "a.test", "--for", "2h").stdout
@@ -351,7 +349,7 @@ async def test_hosts_are_closed_opened_grouped_and_told_of(harness: AppHarness, 
     assert frontier("slash", "a.test", "maybe").returncode == 2
 
 
-def test_an_empty_frontier_answers_every_question(tmp_path: Path) -> None:
+def test_an_empty_frontier_answers_every_command(tmp_path: Path) -> None:
     """Spec 8.2: on a machine where nothing has been set up."""
     for words, said in (
         (("list",), "No URLs match."),

@@ -1,4 +1,4 @@
-"""What an operator says of hosts, on a real database: shared turns, closed hosts, slashes (spec 2.1, 2.3, 2.5)."""
+"""Changes of hosts by an operator: shared turns, closed hosts, slashes (spec 2.1, 2.3, 2.5)."""
 
 import asyncio
 import itertools
@@ -94,7 +94,7 @@ async def test_no_pause_is_lost_on_the_way_from_one_turn_to_another(frontier: Fr
 
 @both_servers
 async def test_a_closed_host_stays_closed_in_a_group_and_out_of_it(frontier: Frontier) -> None:
-    """Spec 2.3: what an operator has closed is not opened by another change."""
+    """Spec 2.3: no other change opens a host that an operator closed."""
     await frontier.put("http://a.test/1", "http://b.test/1")
     await operator_hosts.close_host(frontier.database, "a.test", FOREVER)
     await operator_hosts.group_hosts(frontier.database, "news", ["a.test", "b.test"])
@@ -107,7 +107,7 @@ async def test_a_closed_host_stays_closed_in_a_group_and_out_of_it(frontier: Fro
     assert await claimed_urls(frontier) == ["http://a.test/1"]
 
 
-async def test_a_host_in_use_joins_a_group_as_soon_as_it_is_given_back(frontier: Frontier) -> None:
+async def test_a_host_in_use_joins_a_group_as_soon_as_it_is_released(frontier: Frontier) -> None:
     """Spec 2.3: else two of the group could be asked at once."""
     await frontier.put("http://a.test/1", "http://a.test/2", "http://b.test/1")
     claims = {claim.host.host: claim for claim in await frontier.take()}
@@ -120,8 +120,8 @@ async def test_a_host_in_use_joins_a_group_as_soon_as_it_is_given_back(frontier:
     assert (await frontier.take())[0].host.politeness_key == "group:news"
 
 
-async def test_a_host_that_stays_in_use_is_left_as_it_is(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All or none of the hosts join, and whoever asked is told."""
+async def test_a_host_that_stays_in_use_is_not_changed(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All or none of the hosts join, and the caller gets an error."""
     monkeypatch.setattr(operator_hosts, "_PATIENCE_SECONDS", 0)
     await frontier.put("http://a.test/1")
     (claim,) = await frontier.take()
@@ -247,7 +247,7 @@ async def test_releasing_takes_back_a_block_but_not_the_pause(frontier: Frontier
 
 
 async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Site, harness: AppHarness) -> None:
-    """Spec 9.3: its turn is far off, and that is all."""
+    """Spec 9.3: a turn that is far in the future is no error."""
     site.answers["http://open.test/1"] = Answer(page("open"))
     await harness.operations.frontier.close_host("closed.test")
     await harness.operations.frontier.submit(["http://closed.test/1", "http://open.test/1"])
@@ -264,7 +264,7 @@ async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Si
 
 @pytest.mark.parametrize("lasting", [None, timedelta(hours=2)])
 async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, site: Site, harness: AppHarness) -> None:
-    """Spec 2.3, 3.2: a wait is not charged to the feed, and lasts no longer than the host is closed."""
+    """Spec 2.3, 3.2: a wait is no error of the feed, and ends when the host is released."""
     feed = "http://news.test/feed"
     site.answers[feed] = rss("http://else.test/a")
     await harness.operations.sources.add(feed)
@@ -288,7 +288,7 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
 
 @both_servers
 async def test_a_host_may_keep_its_trailing_slashes(harness: AppHarness) -> None:
-    """Spec 2.1: trailing slashes by host setting; what is known keeps its name."""
+    """Spec 2.1: trailing slashes by host setting; known URLs stay as they are."""
     frontier = harness.operations.frontier
     both = ["http://a.test/x", "http://a.test/x/", "http://b.test/x", "http://b.test/x/"]
     await frontier.keep_slash("a.test", True)
@@ -304,8 +304,8 @@ async def test_a_host_may_keep_its_trailing_slashes(harness: AppHarness) -> None
 
 
 @both_servers
-async def test_what_was_submitted_while_its_host_was_grouped_is_moved_by_the_sweeper(frontier: Frontier) -> None:
-    """Spec 2.3, 2.4: the submit has looked before the group was made, and writes afterwards."""
+async def test_the_sweeper_moves_a_url_that_was_submitted_while_its_host_was_grouped(frontier: Frontier) -> None:
+    """Spec 2.3, 2.4: the submit read the host before the group was made, and writes after it."""
     await frontier.put("http://a.test/1")
     (claim,) = await frontier.take()
     await frontier.end(claim, STORED)
@@ -346,7 +346,7 @@ def test_a_host_is_read_as_people_write_it(text: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "a\0b", "x" * 70_000, "user:secret@a.test", "group:Bad name", "a..b"])
-def test_what_is_no_host_is_said_without_repeating_a_password(text: str) -> None:
+def test_the_error_for_an_invalid_host_does_not_show_a_password(text: str) -> None:
     with pytest.raises(OperatorError) as refused:
         operator_hosts.read_host(text)
     assert refused.value.reason is Reason.UNKNOWN_HOST
@@ -355,7 +355,7 @@ def test_what_is_no_host_is_said_without_repeating_a_password(text: str) -> None
 
 
 async def test_a_turn_is_not_a_host(database: Database) -> None:
-    """A group cannot join a group, and one that nobody made cannot be closed."""
+    """A group cannot join a group, and an unknown group cannot be closed."""
     for change in (
         operator_hosts.group_hosts(database, "news", ["group:other"]),
         operator_hosts.ungroup_hosts(database, ["group:other"]),

@@ -1,4 +1,4 @@
-"""The frontier against a plain model: whatever is done to it in whatever order, both say the same (spec 2.1-2.4)."""
+"""Compares the frontier with a plain model after random changes in random order (spec 2.1-2.4)."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from headwater.core.errors import OperatorError
-from headwater.core.frontier import Claim, FetchOutcome, HostRecord, HostRelease, Origin, UrlStatus
+from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRecord, HostRelease, Origin, UrlStatus
 from headwater.core.lease import Lease
 from headwater.core.politeness import group_key
 from headwater.core.reasons import Reason
@@ -30,7 +30,7 @@ from headwater.fetching.fetcher import FetchResult
 from headwater.frontier import hosts as operator
 from headwater.frontier import rescue
 from headwater.frontier.claim import Finish, claim
-from headwater.frontier.submit import Candidate, submit
+from headwater.frontier.submit import submit
 from tests.integration.frontier_model import DELAY_MS, LEASE, MAX_ATTEMPTS, Host, Model, Page, Queued
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ CLEAR = "; ".join(
     f"DELETE FROM {table}" for table in ("fetch_log", "frontier_queue", "url_frontier", "host_state", "frontier_counts")
 )
 EVERY_HOST = 20  # more than there are hosts and keys
-# In a suite the same stories are told every time; HEADWATER_TEST_EXAMPLES=3000 tells so many new ones.
+# The suite runs the same examples every time; HEADWATER_TEST_EXAMPLES=3000 runs so many new ones.
 SEARCHED = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "0"))
 
 hosts = st.sampled_from(HOSTS)
@@ -67,7 +67,7 @@ def release_of(claimed: Claim, not_before: datetime, backoff_ms: int = 0) -> Hos
 
 
 class FrontierMachine(RuleBasedStateMachine):
-    """Does the same to both and compares."""
+    """Makes the same changes to both and compares them."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, database: Database, watcher: Connection, source_id: int
@@ -76,7 +76,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.loop, self.database, self.watcher, self.source_id = loop, database, watcher, source_id
         self.url_ids: dict[str, int] = {}
         self.model = Model(key_of, START)
-        self.claims: list[Claim] = []  # every one there ever was: those that are no longer held are stale
+        self.claims: list[Claim] = []  # all claims so far; a claim without its lease is stale
         self.polls: list[tuple[str, UUID]] = []
         self.transact(lambda connection: connection.execute(CLEAR))
 
@@ -172,7 +172,7 @@ class FrontierMachine(RuleBasedStateMachine):
         )
         assert len(self.commit(claimed, ending, release, aliases=(twin,))) == 1
         self.model.end(claimed.url, ending)
-        self.model.name_twin(claimed.url, twin)
+        self.model.add_alias(claimed.url, twin)
         self.model.release(release)
 
     @has_held
@@ -218,7 +218,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 assert self.now <= due_at <= self.now + timedelta(minutes=len(lost))
                 self.model.queue[url].due_at = due_at
         if only != "claims":
-            late = self.model.late_holds()
+            late = self.model.late_hosts()
             assert self.run(rescue.rescue_hosts(self.database, self.now)) == len(late)
             for key in late:
                 self.model.hosts[key].lease = None
@@ -272,7 +272,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(host=hosts)
     def a_poll_wants_a_host(self, host: str) -> None:
-        """It holds the host, or asks claims to let it go first."""
+        """It leases the host, or makes claims leave the host to it."""
         key = self.model.hosts[self.model.meet(host)]
         possible = self.model.may_be_asked(self.model.key(host))
         lease = Lease("poll", uuid4(), self.now + LEASE, 1)
@@ -296,8 +296,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.polls)
     @rule(data=st.data(), wait=waits, backoff_ms=backoffs)
-    def a_poll_gives_its_host_back(self, data: st.DataObject, wait: timedelta, backoff_ms: int) -> None:
-        """Some of them late, when it is no longer theirs."""
+    def a_poll_releases_its_host(self, data: st.DataObject, wait: timedelta, backoff_ms: int) -> None:
+        """Some polls are late and have lost their lease."""
         key, token = data.draw(st.sampled_from(self.polls))
         release = HostRelease(key, token, self.now + wait, backoff_ms)
         self.transact(lambda connection: store_hosts.release_hosts(connection, [release]))
@@ -319,7 +319,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.run(rescue.Sweeper(self.database).sweep()) == 0
         self.run(self.database.transact(store.merge_frontier_counts))
 
-    # What happens most often in life does so here: each name is chosen as often as any other.
+    # A rule with more names is chosen more often, because each name has the same chance.
     urls_are_claimed_too, urls_are_claimed_as_well = urls_are_claimed, urls_are_claimed
     a_url_goes_back_too, time_passes_too, urls_are_submitted_too = a_url_goes_back, time_passes, urls_are_submitted
 
@@ -400,7 +400,7 @@ def test_the_frontier_does_what_a_plain_model_does(
     make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.1-2.4."""
-    monkeypatch.setattr(operator, "_PATIENCE_SECONDS", 0)  # nobody else is at work here who could give a host back
+    monkeypatch.setattr(operator, "_PATIENCE_SECONDS", 0)  # no other worker could release a host here
     with asyncio.Runner() as runner:
         opening = open_frontier(make_settings())
         parts = runner.run(opening.__aenter__())

@@ -1,4 +1,4 @@
-"""Counters that are right, and a log that does not grow for ever (spec 2.4, 2.5)."""
+"""The counters are right, and the log does not grow without limit (spec 2.4, 2.5)."""
 
 import asyncio
 import random
@@ -84,7 +84,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
 
 
 async def test_counters_are_right_while_many_change_and_fold_them_at_once(frontier: Frontier) -> None:
-    """Spec 2.5: nobody waits for anybody, and no difference is lost."""
+    """Spec 2.5: no change waits for another, and no count is lost."""
     await frontier.put(*(f"http://h{number}.test/x" for number in range(40)))
 
     async def work() -> None:
@@ -121,7 +121,7 @@ async def test_old_attempts_are_forgotten_and_young_ones_kept(frontier: Frontier
 async def test_maintenance_prunes_and_folds_by_itself(
     frontier: Frontier, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 2.4: as long as the setting says."""
+    """Spec 2.4: the setting says how long."""
     await frontier.put(*(f"http://h{number}.test/x" for number in range(5)))
     for claim in await frontier.take():
         await frontier.end(claim, STORED)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import ExchangeFailed
-from headwater.core.frontier import Origin
+from headwater.core.frontier import Candidate, Origin
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.core.urls import url_hash
 from headwater.db import frontier, sources
 from headwater.db.pool import Connection, Database
-from headwater.frontier.submit import Candidate, submit
+from headwater.frontier.submit import submit
 from headwater.http.client import HttpClient
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page
@@ -29,7 +29,7 @@ HTML = {"Content-Type": "text/html"}
 async def test_a_robots_file_may_lead_to_a_host_that_shares_the_turn(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 2.3, 4.1: waiting for the other's turn would be waiting for our own."""
+    """Spec 2.3, 4.1: a wait for the other's turn would be a wait for our own."""
     site.answers["http://club.test/robots.txt"] = Answer(
         status=301, headers={"Location": "http://www.club.test/robots.txt"}
     )
@@ -44,7 +44,7 @@ async def test_a_robots_file_may_lead_to_a_host_that_shares_the_turn(
 async def test_a_group_is_as_slow_as_the_slowest_of_its_hosts(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 2.3: one that asks for no pause speaks for itself alone."""
+    """Spec 2.3: a host without delay speaks only for itself."""
     site.answers["http://quick.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0", headers={})
     for host in ("quick", "other"):
         site.answers[f"http://{host}.test/a"] = Answer(page(host), headers=HTML)
@@ -56,8 +56,8 @@ async def test_a_group_is_as_slow_as_the_slowest_of_its_hosts(
     assert min(after - before for before, after in pairwise(arrivals)) >= 0.29
 
 
-async def test_a_robots_file_of_any_length_is_read_as_far_as_it_counts(site: Site, harness: AppHarness) -> None:
-    """Spec 4.1: the first 500 KiB hold; what follows is not even fetched."""
+async def test_a_robots_file_is_read_up_to_its_limit(site: Site, harness: AppHarness) -> None:
+    """Spec 4.1: the first 500 KiB count; the rest is not downloaded."""
     rules = "User-agent: *\nDisallow: /no\n" + "# filler\n" * 3_000_000
     site.answers["http://long.test/robots.txt"] = Answer(rules, headers={})
     site.answers["http://long.test/yes"] = Answer(page("yes"), headers=HTML)
@@ -66,7 +66,7 @@ async def test_a_robots_file_of_any_length_is_read_as_far_as_it_counts(site: Sit
 
 
 async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, harness: AppHarness) -> None:
-    """Spec 4.2: what is dead is never fetched in its own right."""
+    """Spec 4.2: a dead URL is never fetched as a page of its own."""
     site.answers["http://news.test/new"] = [Answer(status=404), Answer(page("back again"), headers=HTML)]
     await harness.fetch("http://news.test/new")
     site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
@@ -74,8 +74,8 @@ async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, ha
     assert outcomes == {"http://news.test/new": "not_found", "http://news.test/old": "stored"}
 
 
-async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(database: Database) -> None:
-    """Spec 2.1, 4.2: a page is not downloaded twice, whoever lists its other address when."""
+async def test_an_alias_that_is_queued_at_the_same_moment_leaves_the_queue(database: Database) -> None:
+    """Spec 2.1, 4.2: a page is not downloaded twice, whenever a source lists its other URL."""
     async with database.connection() as connection:
         source = await sources.add_source(connection, "s", "manual", {}, now=NOW, due={})
     assert source
@@ -86,19 +86,19 @@ async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(databa
 
     page_id = await database.transact(lambda connection: put(connection, "http://a.test/old"))
     digest = url_hash("http://a.test/new")
-    twin = (page_id, "http://a.test/new", digest)
+    alias = (page_id, "http://a.test/new", digest)
     async with database.connection() as listing, database.connection() as naming:
         slow_poll = listing.transaction()
         await slow_poll.start()
-        twin_id = await put(listing, "http://a.test/new")
+        alias_id = await put(listing, "http://a.test/new")
         async with naming.transaction():
-            named = asyncio.ensure_future(frontier.save_aliases(naming, [twin], NOW))
+            named = asyncio.ensure_future(frontier.save_aliases(naming, [alias], NOW))
             while not await _waits(database):
                 await asyncio.sleep(0.01)
             await slow_poll.commit()
-            assert await named == {twin_id: page_id}
+            assert await named == {alias_id: page_id}
     async with database.connection() as connection:
-        assert await connection.fetchval("SELECT count(*) FROM frontier_queue WHERE url_id = $1", twin_id) == 0
+        assert await connection.fetchval("SELECT count(*) FROM frontier_queue WHERE url_id = $1", alias_id) == 0
 
 
 async def _waits(database: Database) -> bool:
@@ -106,23 +106,23 @@ async def _waits(database: Database) -> bool:
         return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
 
 
-async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
+async def test_a_request_that_is_delayed_past_the_end_of_its_lease_is_not_sent(
     site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 2.3: another may have the host by then; here it is as if the way to the client had taken so long."""
+    """Spec 2.3: another worker may have the host by then. Here the way to the client takes that long."""
     real, lease_seconds = HttpClient.request, 30.0
     site.answers["http://a.test/page"] = Answer(page("late"), headers=HTML)
 
-    async def held_up(self: HttpClient, method: str, url: str, *, limits: Limits, **options: Any) -> Response:
+    async def delayed(self: HttpClient, method: str, url: str, *, limits: Limits, **options: Any) -> Response:
         if url.endswith("/page"):
             assert limits.ends_at is not None
             limits = replace(limits, ends_at=limits.ends_at - timedelta(seconds=lease_seconds))
         return await real(self, method, url, limits=limits, **options)
 
-    monkeypatch.setattr(HttpClient, "request", held_up)
+    monkeypatch.setattr(HttpClient, "request", delayed)
     settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)
-    async with open_harness(settings) as harness, harness.runtime.gate.lease_host("a.test") as hold:
+    async with open_harness(settings) as harness, harness.runtime.gate.lease_host("a.test") as lease:
         with pytest.raises(ExchangeFailed) as caught:
-            await harness.runtime.gate.send(hold, "http://a.test/page")
+            await harness.runtime.gate.send(lease, "http://a.test/page")
     assert caught.value.reason is Reason.TIMEOUT
     assert site.visits("http://a.test/page") == 0

@@ -1,4 +1,4 @@
-"""The requests of a source are spread out; a moment that goes by unused is not waited for (spec 1.3)."""
+"""The requests of a source are spread out, and an unused moment costs no wait (spec 1.3)."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ async def add_source(harness: AppHarness) -> int:
 
 
 async def moment_after_next(harness: AppHarness, pace: Pace, after: datetime) -> datetime:
-    """The moment that follows the one a pace takes next, which nobody waits for; that of before is not `after`."""
+    """Return the moment after the pace's next one, without waiting for it. It differs from `after`."""
     waiting = asyncio.create_task(pace.wait())
     async with asyncio.timeout(10):
         while not (
@@ -36,7 +36,7 @@ async def moment_after_next(harness: AppHarness, pace: Pace, after: datetime) ->
     return moment
 
 
-async def test_a_moment_that_went_by_unused_is_given_back(harness: AppHarness) -> None:
+async def test_an_unused_moment_is_free_again(harness: AppHarness) -> None:
     source, now = await add_source(harness), harness.runtime.context.clock.now()
     async with harness.runtime.context.database.connection() as connection:
         first = await sources.reserve_request(connection, source, now, GAP)
@@ -62,11 +62,11 @@ async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(harness:
 
 
 async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(harness: AppHarness) -> None:
-    """Several want to leave at once, and each takes a while for it, as on a busy machine or a new connection."""
+    """Several requests leave at once, and each takes a while, as on a busy machine or a new connection."""
     source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
     pace = Pace(harness.runtime.context.database, clock, source, timedelta(milliseconds=100))
     turns: list[tuple[float, float]] = []
-    answers = asyncio.Barrier(4)  # which nobody waits for before all have left
+    answers = asyncio.Barrier(4)  # no request waits for it before all have left
 
     async def ask() -> None:
         async with pace.turn() as note_sent:
@@ -81,8 +81,8 @@ async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that
     assert all(begun - left > 0.09 for (_, left), (begun, _) in pairwise(turns))
 
 
-async def test_moments_follow_a_reading_that_is_late(harness: AppHarness) -> None:
-    """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
+async def test_moments_follow_a_run_that_is_late(harness: AppHarness) -> None:
+    """Otherwise the moments of another run, in any process, would fall between its own."""
     source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
     late = Pace(harness.runtime.context.database, clock, source, GAP)
     async with late.turn() as note_sent:
@@ -95,7 +95,7 @@ async def test_moments_follow_a_reading_that_is_late(harness: AppHarness) -> Non
 async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_worked_out(
     harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here every look at any clock takes a minute."""
+    """Here every reading of a clock takes a minute."""
     source, begun, minutes = await add_source(harness), datetime.now(UTC), itertools.count()
 
     class SlowClock(MovingClock):
@@ -110,8 +110,8 @@ async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_w
     assert await moment_after_next(harness, pace, sent + GAP) >= sent + 2 * GAP
 
 
-async def test_one_that_does_not_leave_keeps_nobody_waiting(harness: AppHarness) -> None:
-    """It fails before, or whoever wants it goes."""
+async def test_a_request_that_does_not_leave_delays_no_other(harness: AppHarness) -> None:
+    """Its request fails before it leaves, or its caller is cancelled."""
     source, context = await add_source(harness), harness.runtime.context
     pace = Pace(context.database, context.clock, source, timedelta(milliseconds=1))
     with pytest.raises(ExchangeFailed):

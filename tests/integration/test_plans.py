@@ -1,4 +1,4 @@
-"""What the frontier's queries read does not grow with the backlog, nor with one host holding most of it (spec 2.5).
+"""The queries of the frontier read no more from a large backlog, or with one large host (spec 2.5).
 
 Each is explained with a plan made for its values and with the one PostgreSQL may keep for all values, on a table whose
 statistics are fresh.
@@ -36,7 +36,7 @@ class Explained:
         self.plan = plan
 
     def complaints(self) -> list[str]:
-        """Where it reads a growing table from end to end, or sorts what it reads of one."""
+        """The steps that read a growing table completely, or sort its rows."""
         found = [f"Seq Scan on {node['Relation Name']}" for node in self._reads(self.plan, ("Seq Scan",))]
         for node in _nodes(self.plan):
             if node["Node Type"].endswith("Sort"):
@@ -44,7 +44,7 @@ class Explained:
         return found
 
     def reads_whole(self, table: str) -> bool:
-        """Tell whether it reads a table from end to end."""
+        """Return whether a step reads a whole table."""
         return any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == table for node in _nodes(self.plan))
 
     @property
@@ -57,7 +57,7 @@ class Explained:
 
     @property
     def rows_handled(self) -> float:
-        """How many rows its steps gave on or held against others."""
+        """The number of rows that its steps return or compare."""
         passed_over = ("Rows Removed by Filter", "Rows Removed by Join Filter")
         return sum(
             node["Actual Loops"] * (node["Actual Rows"] + sum(node.get(why, 0) for why in passed_over))
@@ -85,7 +85,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def explain(
     database: Database, name: str, *arguments: object, mode: str = MODES[0], work_mem: str = "4MB"
 ) -> Explained:
-    """Carry a named query out and undo it; tell how it was done."""
+    """Run a named query, roll it back and return its plan."""
     async with database.connection() as connection:
         undone = connection.transaction()
         await undone.start()
@@ -253,7 +253,7 @@ async def test_a_day_is_built_again_in_a_time_that_grows_with_it_and_not_with_it
         await connection.execute("ANALYZE item_observations, daily_index")
     for mode in MODES:
         built = (1, [NOW.date()], [NOW], [NOW + timedelta(days=1)])
-        explained = await explain(database, "build_days", *built, mode=mode, work_mem="64kB")  # as if it were larger
+        explained = await explain(database, "build_days", *built, mode=mode, work_mem="64kB")  # like a larger table
         assert A_DAY < explained.rows_handled < 40 * A_DAY
 
 
@@ -269,7 +269,7 @@ HOT_HOSTS = {
 async def test_a_claim_reads_as_much_of_a_long_queue_as_of_a_short_one(
     database: Database, connection: Connection
 ) -> None:
-    """Whatever of the host that holds most of it is due."""
+    """The due URLs of the largest host do not matter."""
     grown = {}
     for case, (is_due, priority) in HOT_HOSTS.items():
         read: dict[str, list[Explained]] = {mode: [] for mode in MODES}

@@ -12,12 +12,12 @@ from headwater.core.api_budget import BUCKET, DEFAULT_SPLIT, HOUR, ON_THE_WAY, R
 
 NOW = datetime(2026, 3, 12, 12, 0, 3, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-LONGEST = HOUR + ON_THE_WAY + BUCKET  # what counts for longer would be waste
+LONGEST = HOUR + ON_THE_WAY + BUCKET  # a longer count would waste requests
 SOURCES = ("bills", "hearings", "crs", "gao")
 
 
 class Books:
-    """What is kept: counts in buckets. Beside it the plain model, which keeps every request's time."""
+    """The counts in buckets, and next to them a plain model with the time of every request."""
 
     def __init__(self, limit: int, split: Split) -> None:
         self.limit, self.split = limit, split
@@ -53,7 +53,7 @@ class Books:
 SECONDS = st.just(0.0) | st.floats(0, 20) | st.floats(0, 2000)
 STEPS = st.lists(
     st.one_of(
-        # Ask so often, some time later, or as long after the time to come back that was told last.
+        # Ask so often, some time later, or some time after the latest time to try again.
         st.tuples(st.sampled_from(["later", "come back"]), SECONDS, st.sampled_from(SOURCES), st.integers(1, 12)),
         st.tuples(st.just("limit"), SECONDS, st.none(), st.integers(1, 60)),
         st.tuples(st.just("empty"), SECONDS, st.none(), st.integers(1, 4000)),
@@ -66,7 +66,7 @@ STEPS = st.lists(
 def test_no_rolling_hour_has_more_than_the_limit_and_no_source_more_than_its_share(
     limit: int, overrides: dict[str, int], steps: list[tuple[str, float, str, int]]
 ) -> None:
-    """Spec 1.4: the first hour included; nobody is kept waiting for long after that."""
+    """Spec 1.4: also in the first hour. No source waits much longer than necessary."""
     books, now, told = Books(limit, Split(overrides)), NOW, NOW
     for what, seconds, source, number in steps:
         now = (max(now, told) if what == "come back" else now) + timedelta(seconds=seconds)
@@ -80,7 +80,7 @@ def test_no_rolling_hour_has_more_than_the_limit_and_no_source_more_than_its_sha
 
 
 def ask(books: Books, child: str, now: datetime) -> datetime | None:
-    """Ask once, and hold the answer against the model."""
+    """Ask once, and compare the answer with the model."""
     before = [books.model(now - LONGEST + TICK, whose) for whose in (None, child)]
     allowed, spent = books.allowance(child), books.spent(child)
     is_empty = books.exhausted_until is not None and books.exhausted_until > now
@@ -99,7 +99,7 @@ def ask(books: Books, child: str, now: datetime) -> datetime | None:
 
 
 def test_a_burst_at_the_end_of_an_hour_leaves_nothing_for_the_next_hours_begin() -> None:
-    """Spec 1.4: what a bucket that starts full and refills would let through."""
+    """Spec 1.4: a bucket that starts full and refills would allow it."""
     books = Books(1000, Split({"bills": 1000}))
     late = NOW + timedelta(minutes=59)
     assert [books.take("bills", late) for _ in range(1000)] == [None] * 1000

@@ -1,4 +1,4 @@
-"""Spec 5.1, issue 8: what a feed says of a page and what the page says of itself become one article."""
+"""Spec 5.1, issue 8: the metadata of a feed and of the page become one article."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,26 +43,26 @@ def article(place: str) -> Article:
     )
 
 
-def fields_of(fused: Article) -> dict[str, object]:
-    return {name: getattr(fused, name) for name in OF_PAGE}
+def fields_of(merged: Article) -> dict[str, object]:
+    return {name: getattr(merged, name) for name in OF_PAGE}
 
 
-def test_what_a_page_does_not_say_is_the_feeds() -> None:
-    fused = merge_metadata(Article(text="The text."), ENTRY)
-    assert fields_of(fused) == OF_FEED
-    assert fused.provenance == dict.fromkeys(OF_FEED, "feed")
-    assert fused.confidence.keys() == OF_FEED.keys()
-    assert fused.text == "The text."
+def test_a_field_that_the_page_lacks_comes_from_the_feed() -> None:
+    merged = merge_metadata(Article(text="The text."), ENTRY)
+    assert fields_of(merged) == OF_FEED
+    assert merged.provenance == dict.fromkeys(OF_FEED, "feed")
+    assert merged.confidence.keys() == OF_FEED.keys()
+    assert merged.text == "The text."
 
 
 def test_a_feed_goes_before_what_is_only_seen_on_the_page() -> None:
-    fused = merge_metadata(article("dom"), ENTRY)
-    assert fields_of(fused) == OF_FEED
-    assert set(fused.provenance.values()) == {"feed"}
+    merged = merge_metadata(article("dom"), ENTRY)
+    assert fields_of(merged) == OF_FEED
+    assert set(merged.provenance.values()) == {"feed"}
 
 
 @pytest.mark.parametrize("place", ["selector", "json-ld", "opengraph"])
-def test_what_a_page_states_as_data_goes_before_the_feed(place: str) -> None:
+def test_structured_data_of_the_page_wins_over_the_feed(place: str) -> None:
     assert merge_metadata(article(place), ENTRY) == article(place)
 
 
@@ -91,10 +91,10 @@ def test_an_author_that_is_no_name_is_not_taken(author: str) -> None:
         image=st.none() | st.sampled_from(["", "data:,", "/relative", PICTURE]),
     ),
 )
-def test_nothing_is_lost_and_nothing_becomes_less_sure(place: str, entry: FeedEntry) -> None:
+def test_a_merge_loses_no_field_and_lowers_no_confidence(place: str, entry: FeedEntry) -> None:
     before = article(place)
-    fused = merge_metadata(before, entry)
-    assert all(fields_of(fused).values())
-    assert all(fused.confidence[name] >= before.confidence[name] for name in OF_PAGE)
-    for name, value in fields_of(fused).items():
-        assert (fused.provenance[name] == "feed") or value == OF_PAGE[name]
+    merged = merge_metadata(before, entry)
+    assert all(fields_of(merged).values())
+    assert all(merged.confidence[name] >= before.confidence[name] for name in OF_PAGE)
+    for name, value in fields_of(merged).items():
+        assert (merged.provenance[name] == "feed") or value == OF_PAGE[name]

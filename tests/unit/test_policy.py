@@ -65,7 +65,7 @@ def test_a_retry_waits_twice_as_long_as_the_one_before_and_a_quarter_more_at_mos
 
 
 @given(st.integers(1, 60), st.lists(st.integers(0, 500), min_size=2, max_size=2, unique=True))
-def test_what_was_lost_more_than_once_comes_back_one_after_the_other(attempts: int, places: list[int]) -> None:
+def test_urls_that_were_lost_more_than_once_return_one_after_the_other(attempts: int, places: list[int]) -> None:
     """Spec 2.4."""
     first, second = (backoff.wait_after_loss(attempts, place) for place in sorted(places))
     if attempts == 1:
@@ -187,7 +187,7 @@ def test_all_hosts_below_a_registrable_domain_share_its_turn(
     name: str, suffix: str, below: list[str], port: str
 ) -> None:
     """Spec 2.3."""
-    domain = f"headwater-{name}.{suffix}"  # a name that is on nobody's list of suffixes
+    domain = f"headwater-{name}.{suffix}"  # a name that is on no list of suffixes
     host = ".".join([*below, domain]) + port
     assert politeness.domain_key(host) == f"domain:{domain}"
     assert politeness.own_key(host) == host

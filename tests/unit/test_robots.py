@@ -30,7 +30,7 @@ def allows(lines: str, path: str, agent: str = AGENT) -> bool:
         (["Allow: /a/b", "Disallow: /a"], "/a/c", False),
         (["Allow: /", "Disallow: /a/b"], "/a/b", False),
         (["Disallow: /a/b", "Allow: /a"], "/a/b", False),
-        # as long: allow
+        # of equal length: allow
         (["Disallow: /page", "Allow: /page"], "/page", True),
         (["Allow: /page", "Disallow: /page"], "/page", True),
         # no match, no rules, an empty rule: allowed
@@ -129,7 +129,7 @@ def test_a_group_holds_for_its_whole_product_token_only(agent: str, allowed: boo
         ("User-agent: *\nDisallow: /\n\nUser-agent: headwater\nAllow: /", True),
         ("User-agent: *\nDisallow: /\n\nUser-agent: headwater\nDisallow:", True),
         ("User-agent: headwater\nDisallow: /x\n\nUser-agent: *\nDisallow: /", True),
-        # nobody's group: everybody's
+        # a group without an agent is the group of all agents
         ("User-agent: other\nDisallow:\n\nUser-agent: *\nDisallow: /", False),
         ("User-agent: other\nDisallow: /", True),
         # groups of one agent are one
@@ -146,11 +146,11 @@ def test_a_group_holds_for_its_whole_product_token_only(agent: str, allowed: boo
         ("User-agent: headwater\nCrawl-delay: 5\nUser-agent: other\nDisallow: /", False),
         ("User-agent: headwater\nUnknown: thing\n\nUser-agent: other\nDisallow: /", False),
         ("User-agent: Mozilla/5.0 (compatible; Headwater/1.0)\nDisallow: /", False),
-        # a rule ends them, also one that says nothing, and so does a group of nobody's
+        # a rule ends them, also an empty rule, and so does a group without an agent
         ("User-agent: headwater\nDisallow:\nUser-agent: other\nDisallow: /", True),
         ("User-agent: *\nDisallow: /\nUser-agent: headwater", True),
         ("User-agent: headwater\nDisallow: /x\nUser-agent:\nDisallow: /", True),
-        # rules before any group belong to nobody
+        # rules before any group belong to no agent
         ("Disallow: /\nUser-agent: *\nDisallow: /x", True),
     ],
 )
@@ -182,7 +182,7 @@ def test_odd_spellings_and_garbage_lines_do_not_hide_a_rule(text: str) -> None:
     assert allows(text, "/?b")
 
 
-def test_who_has_no_name_is_in_nobodys_group() -> None:
+def test_an_agent_without_a_name_has_no_group_of_its_own() -> None:
     assert allows("User-agent:\nDisallow: /\nUser-agent: *\nDisallow: /x", "/a", "")
 
 
@@ -192,7 +192,7 @@ def test_an_empty_file_and_a_page_that_is_no_robots_file_allow_everything() -> N
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_what_lies_beyond_the_size_limit_is_ignored_and_no_rule_is_cut_in_two(line_end: str) -> None:
+def test_text_beyond_the_size_limit_is_ignored_and_no_rule_is_cut_in_two(line_end: str) -> None:
     head = f"User-agent: *{line_end}Disallow: /first{line_end}"
     filler = "#" + "x" * (MAX_BYTES - len(head) - len(f"#{line_end}Disallow: /")) + line_end
     robots = Robots(head + filler + f"Disallow: /private{line_end}Disallow: /late{line_end}")
@@ -209,7 +209,7 @@ def test_what_lies_beyond_the_size_limit_is_ignored_and_no_rule_is_cut_in_two(li
         ("User-agent: *\nCrawl-delay: 0.5\nDisallow: /x", 0.5),
         ("User-agent: headwater\nCrawl-delay: 3\n\nUser-agent: *\nCrawl-delay: 10", 3.0),
         ("User-agent: headwater\nDisallow: /x\n\nUser-agent: *\nCrawl-delay: 10", None),
-        # for those that were named before it, whoever comes later in the run
+        # for the agents before it in the run
         ("User-agent: headwater\nCrawl-delay: 3\nUser-agent: other\nCrawl-delay: 10\nDisallow: /", 3.0),
         ("User-agent: other\nCrawl-delay: 10\nUser-agent: headwater\nDisallow: /", None),
         # asked for twice: the longer
@@ -247,7 +247,7 @@ def test_sitemaps_are_listed_wherever_they_stand() -> None:
     ],
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_the_line_that_decides_is_told_as_it_stands_in_the_file(
+def test_the_deciding_line_is_returned_as_it_is_in_the_file(
     agent: str, path: str, rule: RobotsRule | None, line_end: str
 ) -> None:
     """Spec 8.3."""
@@ -258,14 +258,14 @@ def test_the_line_that_decides_is_told_as_it_stands_in_the_file(
     assert Robots(line_end.join(lines)).rule(agent, SITE + path) == rule
 
 
-def test_a_line_is_told_without_control_characters_and_no_longer_than_a_screen_wants() -> None:
+def test_the_deciding_line_has_no_control_characters_and_a_limited_length() -> None:
     """Spec 8.3."""
     rule = Robots("User-agent: *\nDisallow:\t/\x1b[31m\0" + "ä*" * 300).rule(AGENT, f"{SITE}/[31m" + "ä" * 300)
     assert rule is not None
     assert rule.text == ("Disallow: /[31m" + "ä*" * 300)[:200]
 
 
-async def test_the_verdict_comes_out_of_the_sandbox_whole() -> None:
+async def test_the_sandbox_returns_the_whole_verdict() -> None:
     text = "User-agent: *\nDisallow: /a\nCrawl-delay: 2"
     rule = RobotsRule(2, "Disallow: /a", allow=False, agent="*")
     async with Sandbox(packages=["headwater"], workers=1) as sandbox:
@@ -280,7 +280,7 @@ def test_an_address_that_cannot_be_read_is_refused(url: str, text: str) -> None:
         Robots(text).allowed(AGENT, url)
 
 
-# RFC 9309, 2.2.1: what is merged and what holds for others; 5.1 and 5.2: the examples at its end.
+# RFC 9309, 2.2.1: merged groups and the group of all agents; 5.1 and 5.2: the examples at its end.
 MERGED = """user-agent: ExampleBot
 disallow: /foo
 disallow: /bar
@@ -408,7 +408,7 @@ GROUPS = st.lists(
     ),
     max_size=5,
 )
-# What may stand between any two lines and changes nothing.
+# Text between any two lines that changes nothing.
 FILLERS = st.sampled_from(
     ["", "# User-agent: *", "Sitemap: https://example.org/s", "Host: a", "Allowed: /", "<p>", "*"]
 )
@@ -488,7 +488,7 @@ def test_protego_agrees_on_delays(agents: list[str], delays: list[str]) -> None:
 
 
 def times(unit: str) -> Callable[[int], str]:
-    """As much of it as fits into so many bytes, in everybody's group."""
+    """The lines that fit into so many bytes, in the group of all agents."""
     return lambda size: "User-agent: *\n" + unit * (size // len(unit.encode()))
 
 

@@ -64,7 +64,7 @@ SAME_ADDRESS = [
     ("http://017700000001/", "http://127.0.0.1/"),
     ("http://[2001:DB8:0:0::1]:80/a", "http://[2001:db8::1]/a"),
     ("http://[::ffff:127.0.0.1]:8080/", "http://[::ffff:7f00:1]:8080/"),
-    # what browsers forgive
+    # forms that browsers accept
     (" \thttps://exa\tmple.org/a\r\nb ", "https://example.org/ab"),
     ("https:\\\\example.org\\a", "https://example.org/a"),
     ("https:/example.org/a", "https://example.org/a"),
@@ -204,10 +204,10 @@ cases = st.sampled_from([str, str.upper, str.title])
 
 
 @given(parameters, st.lists(st.tuples(tracking, cases, st.integers(0, 5)), max_size=4))
-def test_where_a_reader_came_from_makes_no_other_address(
+def test_tracking_parameters_make_no_other_url(
     kept: list[str], added: list[tuple[str, Callable[[str], str], int]]
 ) -> None:
-    """Wherever the tracking parameters stand and however they are written; all others stay."""
+    """At any place and in any form; all other parameters stay."""
     mixed = list(kept)
     for name, case, place in added:
         mixed.insert(place, f"{case(name)}=1")

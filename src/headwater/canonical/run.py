@@ -18,7 +18,7 @@ from headwater.canonical.operations import CanonicalTotals, DeferredLink, Failed
 from headwater.canonical.projection import Projection
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
-from headwater.core.frontier import Origin, UrlStatus
+from headwater.core.frontier import Candidate, Origin, UrlStatus
 from headwater.core.lease import Lease
 from headwater.core.politeness import KeyOf
 from headwater.core.reasons import Reason, ReasonClass
@@ -28,7 +28,7 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import AttemptResult, FailureCode, LinkProgress
 from headwater.db.pool import Connection, Database, is_down
-from headwater.frontier.submit import Candidate, priority, submit
+from headwater.frontier.submit import priority, submit
 
 log = structlog.get_logger()
 RunFetchers = Callable[[], AbstractAsyncContextManager[None]]

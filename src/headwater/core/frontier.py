@@ -61,6 +61,19 @@ class HostState(StrEnum):
     IDLE = "idle"
 
 
+class Candidate(NamedTuple):
+    """A URL as it was found, before it is normalized."""
+
+    url: str
+    source_id: int
+    origin: Origin
+    priority: int
+    depth: int = 0
+    hops: int = 0
+    parent_id: int | None = None
+    subpath: str | None = None
+
+
 class Submission(NamedTuple):  # one for every discovered URL: a frozen dataclass takes three times as long
     """A normalized URL on its way into the frontier."""
 
@@ -68,13 +81,7 @@ class Submission(NamedTuple):  # one for every discovered URL: a frozen dataclas
     url_hash: bytes
     host: str
     new_key: str  # the politeness key of its host if the host is new
-    source_id: int
-    origin: Origin
-    priority: int
-    subpath: str | None
-    depth: int = 0
-    hops: int = 0
-    parent_id: int | None = None
+    candidate: Candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,12 @@ async def submit_urls(
     rows = await connection.fetch(query("find_urls"), list(submissions))
     ids: dict[bytes, int] = {digest: url_id for digest, url_id, _ in rows}
     raised = sorted(
-        (url_id, submissions[digest].priority)
+        (url_id, submissions[digest].candidate.priority)
         for digest, url_id, priority in rows
-        if priority is not None and priority < submissions[digest].priority
+        if priority is not None and priority < submissions[digest].candidate.priority
     )
     if raised:
-        await connection.execute(query("raise_priorities"), *(list(column) for column in zip(*raised, strict=True)))
+        await connection.execute(query("raise_priorities"), *zip(*raised, strict=True))
     added = await _add_urls(connection, [submissions[digest] for digest in sorted(submissions.keys() - ids)], now)
     ids |= added
     if len(ids) < len(submissions):  # another submit was quicker
@@ -80,18 +80,10 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
     """
     if not new:
         return {}
+    urls, hashes, hosts, _, candidates = zip(*new, strict=True)
+    _, source_ids, origins, _, depths, hops, parent_ids, subpaths = zip(*candidates, strict=True)
     rows = await connection.fetch(
-        query("add_urls"),
-        [submission.url for submission in new],
-        [submission.url_hash for submission in new],
-        [submission.host for submission in new],
-        [submission.source_id for submission in new],
-        [submission.origin for submission in new],
-        [submission.depth for submission in new],
-        [submission.hops for submission in new],
-        [submission.parent_id for submission in new],
-        [submission.subpath for submission in new],
-        now,
+        query("add_urls"), urls, hashes, hosts, source_ids, origins, depths, hops, parent_ids, subpaths, now
     )
     ids: dict[bytes, int] = {digest: url_id for url_id, digest in rows}
     queued = [submission for submission in new if submission.url_hash in ids]
@@ -103,7 +95,7 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
         query("queue_urls"),
         [ids[submission.url_hash] for submission in queued],
         [submission.host for submission in queued],
-        [submission.priority for submission in queued],
+        [submission.candidate.priority for submission in queued],
         now,
     )
     return ids
@@ -156,25 +148,13 @@ async def settle_claims(
     """Remove URLs from the queue or requeue them, by their outcomes. Return the keys of the requeued URLs."""
     ended = [(url_id, outcome) for url_id, outcome in outcomes if outcome.status is not UrlStatus.PENDING]
     if ended:
-        await connection.execute(
-            query("end_urls"),
-            [url_id for url_id, _ in ended],
-            [outcome.status for _, outcome in ended],
-            [outcome.reason for _, outcome in ended],
-            [outcome.etag for _, outcome in ended],
-            [outcome.last_modified for _, outcome in ended],
-            now,
-        )
+        ends = ((url_id, end.status, end.reason, end.etag, end.last_modified) for url_id, end in ended)
+        await connection.execute(query("end_urls"), *zip(*ends, strict=True), now)
     requeued = [(url_id, outcome) for url_id, outcome in outcomes if outcome.status is UrlStatus.PENDING]
     if not requeued:
         return set()
-    rows = await connection.fetch(
-        query("requeue_urls"),
-        [url_id for url_id, _ in requeued],
-        [outcome.due_at or now for _, outcome in requeued],
-        [outcome.is_counted for _, outcome in requeued],
-    )
-    return {row["politeness_key"] for row in rows}
+    dues = ((url_id, outcome.due_at or now, outcome.is_counted) for url_id, outcome in requeued)
+    return {row["politeness_key"] for row in await connection.fetch(query("requeue_urls"), *zip(*dues, strict=True))}
 
 
 async def log_fetches(
@@ -192,14 +172,14 @@ async def log_fetches(
         )
         for url_id, lease, outcome, request in fetches
     )
-    await connection.execute(query("log_fetches"), *(list(column) for column in zip(*rows, strict=True)), now)
+    await connection.execute(query("log_fetches"), *zip(*rows, strict=True), now)
 
 
 async def save_aliases(
     connection: Connection, aliases: Collection[tuple[int, str, bytes]], now: datetime
 ) -> dict[int, int]:
     """Make other URLs (page id, URL, hash) aliases of pages. Return page ids by the ids of the new aliases."""
-    rows = await connection.fetch(query("save_aliases"), *map(list, zip(*aliases, strict=True)), now)
+    rows = await connection.fetch(query("save_aliases"), *zip(*aliases, strict=True), now)
     page_ids = {row["id"]: row["alias_of"] for row in rows}
     await connection.execute(query("remove_from_queue"), list(page_ids))
     return page_ids

@@ -106,7 +106,7 @@ async def reserve_host(
 
 async def release_hosts(connection: Connection, releases: Collection[HostRelease]) -> set[str]:
     """Release the hosts of claimed URLs. Return the released politeness keys. Must run inside a transaction."""
-    columns = [list(column) for column in zip(*releases, strict=True)]
+    columns = list(zip(*releases, strict=True))
     await connection.execute(query("lock_hosts"), columns[0])
     return {row["host"] for row in await connection.fetch(query("release_hosts"), *columns)}
 
@@ -116,8 +116,7 @@ async def release_polled_hosts(connection: Connection, releases: Collection[Host
 
     A lazy release does not wait for the disk. If the server dies before the write, the leases still end in time.
     """
-    columns = [list(column) for column in zip(*releases, strict=True)]
-    await connection.execute(query("release_polled_hosts"), *columns, is_lazy)
+    await connection.execute(query("release_polled_hosts"), *zip(*releases, strict=True), is_lazy)
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from headwater.canonical.operations import MAX_CATEGORY_LENGTH, uid_of
 from headwater.core.clock import Clock
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import InvalidURL, LeaseLost
-from headwater.core.frontier import Origin
+from headwater.core.frontier import Candidate, Origin
 from headwater.core.json_values import check_state
 from headwater.core.politeness import KeyOf
 from headwater.core.poll import RequestedDelay
@@ -29,7 +29,7 @@ from headwater.db.items import SavedItem
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
-from headwater.frontier.submit import LOWEST, Candidate, KnownUrl, Submitted, priority, spell, submit
+from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, priority, spell, submit
 from headwater.handoff.handoffs import queue_handoffs
 from headwater.sources.kind import Kind
 from headwater.sources.validation import refuse_shared_paths

@@ -10,7 +10,7 @@ import structlog
 
 from headwater.core.backoff import retry_wait
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError
-from headwater.core.frontier import Claim, FetchOutcome, RequestRecord, UrlStatus
+from headwater.core.frontier import Candidate, Claim, FetchOutcome, RequestRecord, UrlStatus
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.urls import host_of, page_subpath
@@ -21,7 +21,7 @@ from headwater.db.pool import is_down
 from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.frontier.claim import Finish
-from headwater.frontier.submit import Candidate, find
+from headwater.frontier.submit import find
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
 from headwater.politeness.host_lease import HostLease

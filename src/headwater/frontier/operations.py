@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from headwater.core.errors import InvalidURL, OperatorError
-from headwater.core.frontier import FrontierStatus, HostState, Origin, UrlFilter
+from headwater.core.frontier import Candidate, FrontierStatus, HostState, Origin, UrlFilter
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
 from headwater.core.record import record
@@ -21,7 +21,7 @@ from headwater.db.pool import Connection
 from headwater.frontier import hosts as host_changes
 from headwater.frontier.hosts import read_host, require_host, unknown_host
 from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all
-from headwater.frontier.submit import Candidate, priority, submit
+from headwater.frontier.submit import priority, submit
 
 LARGEST_BATCH = 10_000
 BATCH = 1000

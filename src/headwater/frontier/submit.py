@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headwater.core.errors import InvalidURL
-from headwater.core.frontier import Origin, Submission
+from headwater.core.frontier import Candidate, Origin, Submission
 from headwater.core.politeness import KeyOf, own_key
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts
@@ -14,19 +14,6 @@ from headwater.db.pool import Connection
 
 LOWEST, HIGHEST = 1, 10  # priorities
 ORIGIN_BONUS = {Origin.FEED: 2, Origin.SITEMAP: 1, Origin.SPIDER: 0, Origin.MANUAL: 0, Origin.CATEGORY: 0}
-
-
-class Candidate(NamedTuple):
-    """A URL as it was found, before it is normalized."""
-
-    url: str
-    source_id: int
-    origin: Origin
-    priority: int
-    depth: int = 0
-    hops: int = 0
-    parent_id: int | None = None
-    subpath: str | None = None
 
 
 class KnownUrl(NamedTuple):
@@ -66,21 +53,9 @@ async def submit(
             refused[candidate.url] = str(error)
             continue
         digest = hashes[candidate.url] = url_hash(url)
-        known_candidate = prepared.get(digest)
-        if known_candidate is None or known_candidate.priority < candidate.priority:
-            prepared[digest] = Submission(
-                url=url,
-                url_hash=digest,
-                host=host,
-                new_key=key_of(host),
-                source_id=candidate.source_id,
-                origin=candidate.origin,
-                priority=candidate.priority,
-                subpath=candidate.subpath,
-                depth=candidate.depth,
-                hops=candidate.hops,
-                parent_id=candidate.parent_id,
-            )
+        earlier = prepared.get(digest)
+        if earlier is None or earlier.candidate.priority < candidate.priority:
+            prepared[digest] = Submission(url, digest, host, key_of(host), candidate)
     if not prepared:
         return Submitted({}, refused, 0)
     ids, new = await frontier.submit_urls(connection, prepared, now)
