@@ -25,7 +25,7 @@ from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
 from tests.server import Site
 
-HERE = "127.0.0.2"  # where pages are served that may be visited; nothing else of this machine may be
+HERE = "127.0.0.2"  # the address of pages that may be visited; all others of this machine may not
 LIMITS = Limits(total_seconds=20.0, body_bytes=2 * 1024 * 1024)
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
@@ -34,7 +34,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 class Browsing:
     """A browser, a site for it, and a gate that admits everything, one request at a time for each host.
 
-    What is refused is refused further down.
+    The proxy refuses requests.
     """
 
     site: Site

@@ -1,4 +1,4 @@
-"""What a page may not reach, whatever it tries (spec 1.7, 4.3): the guard's word holds in the browser too."""
+"""The guard also protects addresses from pages in the browser (spec 1.7, 4.3)."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ Promise.race([Promise.all(tries), quick]).then(() => { said('done'); clearInterv
 
 @dataclass
 class Secret:
-    """Something on this machine that listens and is nobody's business."""
+    """A program on this machine that no page may reach."""
 
     ports: dict[str, int] = field(default_factory=dict)
     callers: list[str] = field(default_factory=list)
@@ -97,10 +97,8 @@ async def secret() -> AsyncIterator[Secret]:
     assert found.callers == []
 
 
-async def test_a_page_reaches_nothing_that_the_guard_refuses_however_it_tries(
-    browsing: Browsing, secret: Secret
-) -> None:
-    """Not by fetch, frame, script, socket, worker, window, form, preconnect or WebRTC; not by any name."""
+async def test_a_page_never_reaches_an_address_that_the_guard_refuses(browsing: Browsing, secret: Secret) -> None:
+    """The page tries fetch, frame, script, socket, worker, window, form, preconnect and WebRTC, with several names."""
     browsing.site.answers[PAGE] = Answer(f"<body><script>{ATTEMPTS % json.dumps(secret.names)}</script>", headers=HTML)
     text = (await browsing.get(PAGE)).body.decode()
     said = text.partition("</script>")[2]
@@ -113,7 +111,7 @@ async def test_a_page_reaches_nothing_that_the_guard_refuses_however_it_tries(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_an_address_that_the_guard_refuses_is_no_page(scheme: str, browsing: Browsing, secret: Secret) -> None:
+async def test_a_page_at_a_refused_address_fails(scheme: str, browsing: Browsing, secret: Secret) -> None:
     for name in secret.names:
         with pytest.raises(ExchangeFailed) as caught:
             await browsing.get(f"{scheme}://{name}/")
@@ -131,8 +129,8 @@ async def test_a_script_that_redirects_inwards_is_refused(browsing: Browsing, se
     assert b"<title>refused</title>" in (await browsing.get(PAGE)).body
 
 
-async def test_a_page_talks_to_its_own_host_by_get_and_by_nothing_else(browsing: Browsing) -> None:
-    """What is not asked for one by one is not asked for: no sockets, no workers, no forms, no other methods."""
+async def test_a_page_sends_only_get_requests_to_its_host(browsing: Browsing) -> None:
+    """A page opens no sockets, workers or forms and uses no other methods."""
     script = """
     new WebSocket('ws://a.test/socket'); navigator.sendBeacon('/beacon', 'x');
     navigator.serviceWorker?.register('/service.js').catch(() => 0);

@@ -23,7 +23,7 @@ from tests.waiting import until
 __all__ = ["certificate"]  # the fixture
 
 PAGE = "https://a.test/page"
-# What the browser itself would ask the host for, past the page, again and again while a request to it is under way.
+# The browser itself sends these requests to the host, without the page, while a request of the page is in progress.
 BEHIND_THE_PAGE = b"""<script>
 const identity = {providers: [{configURL: "https://a.test/identity", clientId: "1"}]};
 const ask = () => {
@@ -34,7 +34,7 @@ const ask = () => {
 fetch("/slow").then(() => clearInterval(asking));
 const asking = setInterval(ask, 20);
 </script>"""
-ALLOWED = "Permissions-Policy: identity-credentials-get=*, payment=*"  # as far as the host is concerned
+ALLOWED = "Permissions-Policy: identity-credentials-get=*, payment=*"  # for the host
 BODIES = {
     "/page": ("text/html", b"<script src=/script.js></script><p>Read me."),
     "/script.js": ("text/javascript", b"document.title = 'encrypted'"),
@@ -78,7 +78,7 @@ def trusting_chromium(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("trusting_chromium")
-async def test_an_encrypted_page_comes_with_what_it_loads(certificate: Path) -> None:
+async def test_an_encrypted_page_is_loaded_with_its_scripts(certificate: Path) -> None:
     asked: list[str] = []
     async with browsing_securely(certificate, asked) as browsing:
         for _ in range(2):  # the second time through connections that were kept
@@ -88,7 +88,7 @@ async def test_an_encrypted_page_comes_with_what_it_loads(certificate: Path) -> 
     assert all(request.sent_at and request.received for request in browsing.admitted)
 
 
-async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certificate: Path, chromium: str) -> None:
+async def test_the_browser_refuses_an_untrusted_certificate(certificate: Path, chromium: str) -> None:
     del chromium
     asked: list[str] = []
     async with browsing_securely(certificate, asked) as browsing:
@@ -100,7 +100,7 @@ async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certif
 
 @pytest.mark.usefixtures("trusting_chromium")
 async def test_requests_of_the_browser_itself_wait_while_their_host_is_in_use(certificate: Path) -> None:
-    """Spec 2.3: nothing is asked out of turn."""
+    """Spec 2.3: each request waits for its turn."""
     asked: list[str] = []
     async with browsing_securely(certificate, asked) as browsing:
         await browsing.get("https://a.test/behind")

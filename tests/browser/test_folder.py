@@ -1,4 +1,4 @@
-"""What a browser writes goes with it, and what was left behind is removed by the next (spec 1.7)."""
+"""The folder of a browser is removed with it; the next start removes abandoned folders (spec 1.7)."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
-def test_a_folder_is_left_alone_while_its_owner_lives_and_removed_with_what_runs_there_after(tmp_path: Path) -> None:
+def test_a_folder_stays_while_its_owner_lives_and_is_removed_with_its_processes_later(tmp_path: Path) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
     )
@@ -45,9 +45,7 @@ def test_a_folder_is_left_alone_while_its_owner_lives_and_removed_with_what_runs
             left.kill()
 
 
-async def test_without_a_folder_no_browser_is_started_and_it_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_temporary_folder_no_browser_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

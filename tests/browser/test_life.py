@@ -34,7 +34,7 @@ from tests.waiting import until
 
 PAGE = "http://a.test/page"
 HANGS = "http://a.test/hangs"
-# A program that has a page open and says so; what it is told decides how it ends.
+# A program that opens a page and reports it. A line on its input decides how it ends.
 PROGRAM = """
 import asyncio, sys
 from tests.browser.conftest import HTML, open_browsing
@@ -53,7 +53,7 @@ asyncio.run(main())
 """
 
 
-async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end(folder: Path) -> None:
+async def test_the_browser_starts_once_with_the_first_page_and_ends_with_its_client(folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         assert find_browser_processes(folder) == []
@@ -75,8 +75,8 @@ def assert_all_features_of_playwrights_list_are_off(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("victim", ["chromium", "driver", "network"])
-async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(victim: str, folder: Path) -> None:
-    """Nothing is kept of the page, nor said about it in the log."""
+async def test_a_browser_killed_during_a_page_is_replaced_for_the_next_page(victim: str, folder: Path) -> None:
+    """The page is not stored, and the log has no error of it."""
     unheard: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     async with open_browsing() as browsing:
@@ -96,7 +96,7 @@ async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(v
     assert [context for context in unheard if "never retrieved" in context["message"]] == []
 
 
-async def test_a_page_that_may_not_have_been_what_killed_it_pays_nothing_and_is_tried_again_alone(folder: Path) -> None:
+async def test_pages_open_during_a_crash_use_no_retry_and_are_tried_again_alone(folder: Path) -> None:
     pages = {source: f"http://{source}.test/page" for source in ("one", "two")}
     async with open_browsing() as browsing:
         begun = Answer(f"<script>fetch('{HANGS}')</script>", headers=HTML)
@@ -115,10 +115,10 @@ async def test_a_page_that_may_not_have_been_what_killed_it_pays_nothing_and_is_
         await until(lambda: not find_browser_processes(folder))  # the browser that it had to itself is gone with it
 
 
-async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_written(
+async def test_a_driver_that_hangs_is_killed_with_its_browser_and_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets no more of our environment than it needs."""
+    """The driver gets only the variables that it needs."""
     monkeypatch.setenv("HEADWATER_API_TOKEN", "not to be told")
     async with open_browsing() as browsing:
         await browsing.get(PAGE)
@@ -132,11 +132,11 @@ async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_writ
 
 
 def open_transports() -> list[BaseSubprocessTransport]:
-    """The pipes to processes whose end nobody has seen."""
+    """Return the pipes to processes that were not awaited."""
     return [one for one in gc.get_objects() if isinstance(one, BaseSubprocessTransport) and not one._closed]
 
 
-async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_anything(folder: Path) -> None:
+async def test_a_browser_that_dies_between_two_pages_affects_neither(folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE)
@@ -146,9 +146,7 @@ async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_an
         assert (await browsing.get(PAGE)).status == 200
 
 
-async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_browser_that_hangs_is_replaced_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE)
@@ -166,7 +164,7 @@ async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
         await until(lambda: not any(map(is_running, started)))
 
 
-async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the_next(
+async def test_a_context_of_a_dead_browser_is_not_used_with_the_next_browser(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One source's context is being opened when the browser dies and another source's page starts the next."""
@@ -193,7 +191,7 @@ async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the
         assert (await browsing.get(PAGE, "two")).status == 200
 
 
-async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder: Path) -> None:
+async def test_a_page_that_crashes_its_renderer_has_its_own_reason(folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = [Answer(f"<script>fetch('{HANGS}')</script>", headers=HTML), Answer("", 204)]
         browsing.site.hanging.add(HANGS)
@@ -206,7 +204,7 @@ async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder
         assert (await browsing.get(PAGE)).status == 204
 
 
-async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not(folder: Path) -> None:
+async def test_a_page_that_needs_too_much_memory_is_killed_and_its_browser_is_not(folder: Path) -> None:
     grow = "const held = []; setInterval(() => held.push(new Uint8Array(50e6).fill(7)), 50); fetch('/hangs')"
     async with open_browsing(memory_bytes=600 * 1024 * 1024) as browsing:
         browsing.site.answers[PAGE] = [Answer(f"<script>{grow}</script>", headers=HTML), Answer("", 204)]
@@ -220,8 +218,8 @@ async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not
 
 
 @pytest.mark.parametrize("how", ["fail", "SIGKILL", "SIGKILL while the driver hangs"])
-def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
-    """Spec 9.3: what cannot end by itself, and what was written, goes when the next browser is started."""
+def test_no_browser_process_outlives_the_program(how: str, folder: Path) -> None:
+    """Spec 9.3: the next browser that starts removes the processes and files that are left."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,
@@ -255,7 +253,7 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
         process.communicate()
 
 
-async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
+async def test_cancelling_a_start_leaves_no_process_behind(folder: Path) -> None:
     async with open_browsing() as browsing:
         waiting = asyncio.create_task(browsing.get(PAGE))
         looks = count()
@@ -266,7 +264,7 @@ async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) ->
 
 
 @pytest.mark.parametrize("does", ["exit 1", "exec >&-; exec sleep 60"])
-async def test_a_driver_that_does_not_start_is_seen_to_its_end(
+async def test_a_driver_that_does_not_start_is_killed(
     does: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends, or it only falls silent."""
@@ -283,14 +281,14 @@ async def test_a_driver_that_does_not_start_is_seen_to_its_end(
     assert os.listdir(folder) == ["node"]
 
 
-async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:
+async def test_a_missing_chromium_is_reported() -> None:
     async with open_browsing(program="/nowhere/chromium") as browsing:
         with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium") as caught:
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NO_BROWSER
 
 
-async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
+async def test_a_program_that_is_not_a_browser_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\nexit 3\n")
     program.chmod(0o755)
@@ -299,7 +297,7 @@ async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
     assert caught.value.reason is Reason.NO_BROWSER
 
 
-async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_without_a_free_place_waits_without_a_retry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.browser.client._PATIENCE_SECONDS", 0.1)
     async with open_browsing(max_pages=1) as browsing:
         browsing.site.hanging.add(HANGS)

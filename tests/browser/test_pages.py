@@ -1,4 +1,4 @@
-"""What comes of a page in the browser (spec 1.7, 4.2, 4.3)."""
+"""Pages in the browser (spec 1.7, 4.2, 4.3)."""
 
 import asyncio
 import gzip
@@ -21,7 +21,7 @@ def page(script: str, head: str = "", **options: int) -> Answer:
     return Answer(f"<!doctype html><head>{head}</head><body><script>{script}</script></body>", headers=HTML, **options)
 
 
-async def test_it_is_the_document_as_its_scripts_have_left_it(browsing: Browsing) -> None:
+async def test_the_response_is_the_document_that_scripts_made(browsing: Browsing) -> None:
     script = "fetch('/data').then(answer => answer.text()).then(text => document.body.append(text))"
     browsing.site.answers[PAGE] = page(script, "<script src=http://b.test/said.js></script>")
     browsing.site.answers["http://b.test/said.js"] = Answer("addEventListener('load', () => document.title = 'said')")
@@ -37,12 +37,12 @@ async def test_it_is_the_document_as_its_scripts_have_left_it(browsing: Browsing
     assert all(request.sent_at and request.status == 200 for request in browsing.admitted)
 
 
-async def test_what_only_makes_a_page_look_nice_is_not_asked_for(browsing: Browsing) -> None:
+async def test_styles_pictures_and_fonts_are_not_requested(browsing: Browsing) -> None:
     looks = "<link rel=stylesheet href=/s.css onload='document.title=\"styled\"'><link rel=icon href=/i.ico>"
     body = "<img src=/i.png><video src=/v.mp4></video><iframe src=/frame></iframe><object data=/o></object>"
     browsing.site.answers[PAGE] = Answer(f"<!doctype html>{looks}<body>{body}</body>", headers=HTML)
     response = await browsing.get(PAGE)
-    assert b"<title>styled</title>" in response.body  # who waits for a style sheet goes on
+    assert b"<title>styled</title>" in response.body  # scripts that wait for a style sheet continue
     assert browsing.asked == [PAGE]
     assert [seen.url for seen in browsing.site.seen] == [PAGE]
 
@@ -56,7 +56,7 @@ async def test_a_redirect_is_returned_and_not_followed(status: int, browsing: Br
     assert browsing.site.visits("http://a.test/other") == 0
 
 
-async def test_a_redirect_of_what_a_page_loads_is_a_request_like_any_other(browsing: Browsing) -> None:
+async def test_a_redirect_of_a_script_is_a_request_of_its_own(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("", "<script src=/old.js></script>")
     browsing.site.answers["http://a.test/old.js"] = Answer(status=302, headers={"Location": "http://b.test/new.js"})
     browsing.site.answers["http://b.test/new.js"] = Answer("document.title = 'moved'")
@@ -66,14 +66,14 @@ async def test_a_redirect_of_what_a_page_loads_is_a_request_like_any_other(brows
 
 
 @pytest.mark.parametrize("how", ["location = 'http://b.test/y?z=1'", "location.replace('http://b.test/y?z=1')"])
-async def test_a_page_that_goes_elsewhere_by_itself_is_a_redirect(how: str, browsing: Browsing) -> None:
+async def test_a_page_that_navigates_by_script_is_a_redirect(how: str, browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page(how)
     response = await browsing.get(PAGE)
     assert (response.status, response.headers["location"]) == (302, "http://b.test/y?z=1")
     assert [seen.url for seen in browsing.site.seen] == [PAGE]
 
 
-async def test_a_page_that_loads_itself_again_has_what_came_last_but_not_for_ever(browsing: Browsing) -> None:
+async def test_a_page_may_load_itself_again_a_limited_number_of_times(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = [page("location.reload()", status=403), page("document.title = 'let in'")]
     response = await browsing.get(PAGE)
     assert (response.status, b"<title>let in</title>" in response.body) == (200, True)
@@ -84,7 +84,7 @@ async def test_a_page_that_loads_itself_again_has_what_came_last_but_not_for_eve
 
 
 @pytest.mark.parametrize("status", [404, 429, 503])
-async def test_an_error_is_an_answer_and_its_scripts_do_not_run(status: int, browsing: Browsing) -> None:
+async def test_an_error_page_is_returned_without_running_its_scripts(status: int, browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = Answer("<script src=/s.js></script>", status, {**HTML, "Retry-After": "7"})
     response = await browsing.get(PAGE)
     assert (response.status, response.headers["retry-after"]) == (status, "7")
@@ -96,13 +96,15 @@ async def test_an_error_is_an_answer_and_its_scripts_do_not_run(status: int, bro
     ("content_type", "body"),
     [("application/pdf", b"%PDF-1.7\n\xff\xfe"), ("application/rss+xml", b"<rss/>"), ("application/json", b"{}")],
 )
-async def test_what_is_not_html_comes_as_it_is(content_type: str, body: bytes, browsing: Browsing) -> None:
+async def test_a_body_that_is_not_html_is_returned_unchanged(
+    content_type: str, body: bytes, browsing: Browsing
+) -> None:
     browsing.site.answers[PAGE] = Answer(body, headers={"Content-Type": content_type, "ETag": '"1"'})
     response = await browsing.get(PAGE)
     assert (response.body, response.headers["content-type"]) == (body, content_type)
 
 
-async def test_a_page_that_is_sent_as_a_file_is_a_page_all_the_same(browsing: Browsing) -> None:
+async def test_a_page_sent_as_a_download_is_rendered(browsing: Browsing) -> None:
     headers = {**HTML, "Content-Disposition": 'attachment; filename="page.html"'}
     browsing.site.answers[PAGE] = Answer("<script>document.title = 'run'</script>", headers=headers)
     assert b"<title>run</title>" in (await browsing.get(PAGE)).body
@@ -145,7 +147,7 @@ async def test_a_page_that_does_not_answer_in_time_has_timed_out(browsing: Brows
     assert caught.value.reason is Reason.TIMEOUT
 
 
-async def test_of_a_page_that_never_comes_to_rest_what_there_is_is_taken(browsing: Browsing) -> None:
+async def test_a_page_that_is_never_quiet_is_taken_at_the_end_of_its_time(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("document.title = 'begun'; fetch('/never')")
     browsing.site.hanging.add("http://a.test/never")
     response = await browsing.get(PAGE, limits=Limits(total_seconds=3))
@@ -159,7 +161,7 @@ async def test_a_page_continues_without_a_script_that_never_comes(browsing: Brow
     assert b"<title>gone on</title>" in response.body
 
 
-async def test_a_page_that_waits_for_scripts_to_the_end_has_timed_out_and_is_not_cut_off(browsing: Browsing) -> None:
+async def test_a_page_that_still_waits_for_scripts_times_out_and_is_not_truncated(browsing: Browsing) -> None:
     scripts = [f"http://a.test/{number}.js" for number in range(5)]
     browsing.site.answers[PAGE] = page("", "".join(f"<script src={script}></script>" for script in scripts))
     browsing.site.hanging.update(scripts)
@@ -168,7 +170,7 @@ async def test_a_page_that_waits_for_scripts_to_the_end_has_timed_out_and_is_not
     assert caught.value.reason is Reason.TIMEOUT
 
 
-async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the_next(browsing: Browsing) -> None:
+async def test_a_cancelled_request_releases_its_host(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page(
         "const stop = new AbortController(); setTimeout(() => stop.abort(), 500);"
         "fetch('/never', {signal: stop.signal}).catch(() => fetch('/data')).then(() => document.title = 'data')"
@@ -179,7 +181,7 @@ async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the
     assert b"<title>data</title>" in response.body
 
 
-async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing: Browsing) -> None:
+async def test_a_page_with_too_many_requests_fails(browsing: Browsing) -> None:
     flood = "for (let n = 0; n < 300; n++) fetch('/' + n, {method: 'POST', body: 'x'.repeat(200)}).catch(() => 0)"
     browsing.site.answers[PAGE] = page(f"setInterval(() => {{ {flood} }}, 100)")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
@@ -192,7 +194,7 @@ async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing
 FLOOD = "const flood = () => { for (let n = 0; n < 5000; n++) console.log('x'.repeat(20000)); setTimeout(flood) }; "
 
 
-async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_it(
+async def test_a_page_that_floods_the_browser_is_killed_and_no_other_page_is(
     browsing: Browsing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not charged either, before it has been open alone: it might have been the other one."""
@@ -209,13 +211,13 @@ async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_i
         await flooding
 
 
-async def test_a_page_that_continues_to_one_of_its_own_making_is_that_one(browsing: Browsing) -> None:
+async def test_a_page_that_a_script_replaces_is_the_new_page(browsing: Browsing) -> None:
     made = "new Blob(['<title>made here</title>'], {type: 'text/html'})"
     browsing.site.answers[PAGE] = page(f"location = URL.createObjectURL({made})")
     assert b"<title>made here</title>" in (await browsing.get(PAGE)).body
 
 
-async def test_a_page_that_is_busy_for_ever_is_given_up_and_the_next_one_works(browsing: Browsing) -> None:
+async def test_a_page_that_is_always_busy_times_out_and_the_next_page_works(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("for (;;) {}")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
     with pytest.raises(ExchangeFailed, match="The page was still at work when its time was over") as caught:
@@ -224,7 +226,7 @@ async def test_a_page_that_is_busy_for_ever_is_given_up_and_the_next_one_works(b
     assert b"<title>next</title>" in (await browsing.get("http://a.test/next")).body
 
 
-async def test_a_name_that_leads_nowhere_is_told_from_a_host_that_is_down(browsing: Browsing) -> None:
+async def test_an_unknown_name_and_a_host_that_is_down_have_different_reasons(browsing: Browsing) -> None:
     with socket.create_server((HERE, 0)) as closed_soon:
         nobody = closed_soon.getsockname()[1]
     for url, reason in (("http://nowhere.invalid/", Reason.DNS), (f"http://{HERE}:{nobody}/", Reason.NETWORK)):
@@ -246,7 +248,7 @@ HALF = gzip.compress(b"<p>half", mtime=0)
     ],
     ids=["length", "not HTML", "chunks", "compressed"],
 )
-async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, browsing: Browsing) -> None:
+async def test_an_incomplete_answer_fails(headers: str, body: bytes, browsing: Browsing) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode() + body)
@@ -261,7 +263,7 @@ async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, b
     assert caught.value.reason is Reason.NETWORK
 
 
-async def test_a_large_page_whose_first_script_waits_for_its_turn_comes_whole(browsing: Browsing) -> None:
+async def test_a_large_page_whose_first_script_waits_is_complete(browsing: Browsing) -> None:
     filler = "".join(f"<p>Paragraph {number} of {'very ' * 25}many.</p>" for number in range(10_000))  # 1.6 MB
     browsing.site.answers[PAGE] = Answer(f"<script src=/first.js></script><body>{filler}</body>", headers=HTML)
     browsing.site.answers["http://a.test/first.js"] = Answer("document.title = 'ready'")
@@ -280,7 +282,9 @@ async def test_cookies_stay_with_their_source(browsing: Browsing) -> None:
 
 
 @pytest.mark.parametrize(("stealth", "driven"), [("full", b"false"), ("light", b"false"), ("none", b"true")])
-async def test_the_profile_says_whether_a_page_can_tell(stealth: str, driven: bytes, browsing: Browsing) -> None:
+async def test_the_stealth_profile_decides_whether_a_page_detects_the_browser(
+    stealth: str, driven: bytes, browsing: Browsing
+) -> None:
     browsing.site.answers[PAGE] = page("document.title = navigator.webdriver + navigator.userAgent")
     body = (await browsing.get(PAGE, stealth=stealth)).body
     assert b"<title>" + driven + b"Headwater/test</title>" in body

@@ -1,4 +1,4 @@
-"""The browser's way out, spoken to by hand (spec 1.7): it lets through what was admitted, and nothing else."""
+"""The proxy of the browser (spec 1.7): it passes on admitted requests and nothing else."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ CAPS = ProxyCaps(connections=3, connection_seconds=20.0, request_bytes=1000)
 
 @dataclass
 class Host:
-    """A host that notes what it hears, and says what it is told to say."""
+    """A host that records the bytes it receives and sends the bytes of the test."""
 
     port: int = 0
     says: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -71,7 +71,7 @@ async def connected(proxy: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, a
 
 
 async def said_to(proxy: Proxy, *words: bytes) -> bytes:
-    """All that is answered to some words; nothing where the connection is closed."""
+    """Send some bytes and return the whole answer, which is empty if the connection is closed."""
     async with connected(proxy) as (reader, writer):
         writer.writelines(words)
         async with asyncio.timeout(10):
@@ -84,7 +84,7 @@ async def said_to(proxy: Proxy, *words: bytes) -> bytes:
 GET = b"GET http://a.test/page?q=1 HTTP/1.1\r\nHost: a.test\r\nProxy-Connection: keep-alive\r\nAccept: */*\r\n\r\n"
 
 
-async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_proxy(host: Host) -> None:
+async def test_an_admitted_request_is_sent_without_proxy_headers(host: Host) -> None:
     request = AdmittedRequest()
     async with opened(host) as proxy, connected(proxy) as (reader, writer):
         with proxy.admit("http://a.test/page", request):
@@ -95,7 +95,7 @@ async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_pro
     assert request.received == len(host.says)
 
 
-async def test_a_request_is_sent_when_it_has_left_and_not_when_it_is_about_to() -> None:
+async def test_the_sent_time_is_after_the_connection() -> None:
     """Spec 2.3: the pause of its host counts from then, however long a busy machine takes until then."""
     with socket.create_server((HERE, 0)) as server:
         came: list[bytes] = []
@@ -142,7 +142,7 @@ async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host
         ("https://a.test/", [b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n", b"one"]),
     ],
 )
-async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes], host: Host) -> None:
+async def test_no_byte_is_sent_after_the_hold_has_ended(url: str, words: list[bytes], host: Host) -> None:
     """Spec 2.3: a program that was frozen meanwhile may no longer have the host."""
     request = AdmittedRequest(ends_at=now())
     async with opened(host) as proxy:
@@ -168,7 +168,7 @@ async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes]
         b"\r\n\r\n",
     ],
 )
-async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -> None:
+async def test_a_request_that_is_not_admitted_gets_no_answer(words: bytes, host: Host) -> None:
     """A plain page's host is not one for tunnels: a socket would come as one."""
     async with opened(host) as proxy:
         with proxy.admit("http://a.test/", AdmittedRequest()):
@@ -177,7 +177,7 @@ async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
-async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, host: Host) -> None:
+async def test_the_guard_checks_every_address_and_its_reason_is_kept(name: str, host: Host) -> None:
     """Spec 4.3."""
     url, request = f"http://{name}:{host.port}/", AdmittedRequest()
     async with opened(host) as proxy:
@@ -187,7 +187,7 @@ async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, ho
     assert request.sent_at is None
 
 
-async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
+async def test_an_answer_over_the_limit_is_cut_off(host: Host) -> None:
     host.says = bytes(5000)
     request = AdmittedRequest()
     async with opened(host) as proxy:
@@ -209,7 +209,7 @@ async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
         (b"", False),
     ],
 )
-async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, host: Host) -> None:
+async def test_an_incomplete_answer_is_an_error(says: bytes, is_whole: bool, host: Host) -> None:
     host.says, host.hangs_up = says, True
     request = AdmittedRequest()
     async with opened(host) as proxy:
@@ -228,8 +228,8 @@ async def test_connections_are_counted_and_end(host: Host) -> None:
             assert host.heard == []
 
 
-async def test_one_request_takes_few_connections(host: Host) -> None:
-    """Spec 2.3: who asks for more than was let out does so in vain."""
+async def test_one_request_may_use_few_connections(host: Host) -> None:
+    """Spec 2.3: the proxy refuses all requests beyond the admitted one."""
     request, host.hangs_up = AdmittedRequest(), True
     async with opened(host, ProxyCaps(request_connections=2)) as proxy:
         with proxy.admit("http://a.test/", request):
@@ -239,7 +239,7 @@ async def test_one_request_takes_few_connections(host: Host) -> None:
     assert isinstance(request.error, TooMuchSent)
 
 
-async def test_one_request_takes_few_words_in_a_tunnel(host: Host) -> None:
+async def test_one_request_may_send_few_chunks_through_a_tunnel(host: Host) -> None:
     """Spec 2.3."""
     request = AdmittedRequest()
     async with opened(host, ProxyCaps(request_chunks=2)) as proxy, connected(proxy) as (reader, writer):
@@ -267,7 +267,7 @@ def socket_of(user: int) -> socket.socket:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 @pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
-async def test_nobody_else_on_this_machine_is_served(user: int, answered: bool, host: Host) -> None:
+async def test_other_users_of_this_machine_are_not_served(user: int, answered: bool, host: Host) -> None:
     with socket_of(user) as line:
         async with opened(host) as proxy:
             line.connect(("127.0.0.1", proxy.port))

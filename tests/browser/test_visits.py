@@ -51,9 +51,7 @@ async def fetch(harness: AppHarness, *urls: str, source: str = "walled", **setti
     return await harness.outcomes()
 
 
-async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_turn(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_the_scripts_document_is_stored_and_each_request_waits_its_turn(site: Site, harness: AppHarness) -> None:
     """Hosts are asked one thing at a time and at their pace, robots.txt is obeyed for scripts too."""
     scripts = [*(f"/{number}.js" for number in range(3)), "/closed/4.js", "http://cdn.test/5.js"]
     tags = "".join(f"<script src={script}></script>" for script in scripts)
@@ -80,7 +78,7 @@ async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_
 
 
 @pytest.mark.parametrize("pause", [{"Retry-After": "600"}, {}])
-async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_the_rest_of_a_page(
+async def test_hosts_with_one_pace_share_it_in_the_browser_and_429_stops_a_page(
     pause: dict[str, str], site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.3, 4.2: the turn is the registrable domain's, robots.txt is each host's own."""
@@ -105,8 +103,8 @@ async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_
     assert host == (bool(pause),)
 
 
-async def test_answers_mean_what_they_mean_without_a_browser(site: Site, harness: AppHarness) -> None:
-    """Redirects within a host and to another, by status and by script; errors; what is forbidden."""
+async def test_answers_have_the_same_reasons_as_without_a_browser(site: Site, harness: AppHarness) -> None:
+    """Redirects within a host and to another, by status and by script; errors; forbidden pages."""
     site.answers[f"{NEWS}/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")
     site.answers[f"{NEWS}/moved"] = Answer(status=301, headers={"Location": "/here"})
     site.answers[f"{NEWS}/here"] = Answer(page("here"), headers=HTML)
@@ -135,7 +133,7 @@ async def test_answers_mean_what_they_mean_without_a_browser(site: Site, harness
     assert ("http_5xx", 1, 503) in attempts
 
 
-async def test_lists_are_read_by_the_browser_too_but_apis_are_not(site: Site, harness: AppHarness) -> None:
+async def test_the_browser_reads_lists_but_not_apis(site: Site, harness: AppHarness) -> None:
     site.answers["http://api.test/list"] = Answer(
         '[{"url": "http://news.test/page", "number": "1", "date": "2026-3-1"}]'
     )
@@ -149,7 +147,7 @@ async def test_lists_are_read_by_the_browser_too_but_apis_are_not(site: Site, ha
     assert by_browser == {f"{NEWS}/page"}
 
 
-async def test_without_chromium_a_page_waits_and_says_what_for(
+async def test_without_chromium_a_page_waits_and_says_why(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     settings = make_settings(connect_to=site.connect_to, chromium_path=str(tmp_path / "chromium"))
@@ -167,7 +165,7 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
     assert site.visits(f"{NEWS}/page") == 0
 
 
-async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_browser(
+async def test_a_worker_that_stops_releases_its_page_and_leaves_no_browser(
     site: Site, harness: AppHarness, folder: Path, tmp_path: Path
 ) -> None:
     """Spec 1.7, 9.3."""
@@ -186,7 +184,7 @@ async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_b
     assert await harness.attempts() == [("shutdown", 1, None)]
 
 
-async def test_a_bot_wall_lets_in_who_looks_like_a_person_and_nobody_else(
+async def test_a_bot_wall_admits_only_visitors_that_look_like_people(
     make_settings: Callable[..., Settings],
 ) -> None:
     """Spec 1.7, 9.2."""

@@ -1,4 +1,4 @@
-"""What parsers might do in a sandbox; imported in the children, so it imports little."""
+"""Functions that do what bad parsers might do in a sandbox. The children import this module, so it imports little."""
 
 import ctypes
 import os
@@ -58,7 +58,7 @@ def nap(seconds: float) -> int:
 
 
 def say_and_spin(path: str) -> NoReturn:
-    """Tell who it is, as far as a child that cannot write files is able to, then never come back."""
+    """Report the process id, without writing a file, and never return."""
     os.mkfifo(f"{path}.{os.getpid()}.{os.getppid()}")
     while True:
         pass

@@ -72,7 +72,7 @@ class Doctor:
         self.wrapped_by: tuple[str, ...] = ()
 
     def finds(self, *, exit_code: int, **settings: object) -> dict[str, dict[str, Any]]:
-        """What it finds; whatever is wrong, it answers within ten seconds, in order, and says how to fix it."""
+        """Return the findings. The command answers within ten seconds, lists all checks in order, and has fixes."""
         began = time.monotonic()
         settings = {"data_dir": self.cwd / "data", "listen_port": 0} | settings
         answer = headwater("doctor", "--json", cwd=self.cwd, wrapped_by=self.wrapped_by, **settings)
@@ -90,16 +90,16 @@ class Doctor:
 
 
 def test_every_check_is_explained() -> None:
-    """Spec 8.2: where an operator would look it up."""
+    """Spec 8.2: docs/operations.md explains each check."""
     explained = re.findall(r"^\| ([a-z -]+) \| ", OPERATIONS.read_text(), re.MULTILINE)
     assert [name for name in NAMES if name not in explained] == []
 
 
 @pytest.fixture
 def doctor(tmp_path: Path, without_browser: str, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    # Where tests run, names may lead nowhere, and that is not worth waiting for.
+    # The machine of the tests may have no DNS.
     monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
-    # Nor need every one of them start a browser.
+    # Most tests need no browser.
     monkeypatch.setenv("PATH", without_browser)
     return Doctor(tmp_path)
 
@@ -134,7 +134,7 @@ def current_url(database: Database, database_url: str) -> str:
     return database_url
 
 
-def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_path: Path, doctor: Doctor) -> None:
+def test_a_healthy_machine_is_found_healthy_and_unchanged(data: Path, tmp_path: Path, doctor: Doctor) -> None:
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
@@ -182,7 +182,7 @@ def test_kinds_that_cannot_be_loaded_are_named_with_the_reason(
     )
 
 
-def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, doctor: Doctor) -> None:
+def test_an_empty_machine_has_no_faults_and_stays_empty(data: Path, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)
     missing = states(found, "data folder", "database", "schema", "leases", "hosts", "write token")
     assert set(missing.values()) == {"not configured"}
@@ -191,8 +191,8 @@ def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, do
     assert not data.exists()
 
 
-def test_what_no_first_start_makes_is_told_on_an_empty_machine_as_on_any(doctor: Doctor) -> None:
-    """Spec 8.2: what is said of each line is true of it."""
+def test_webhooks_and_key_have_the_same_finding_before_and_after_the_first_start(doctor: Doctor) -> None:
+    """Spec 8.2: each finding is true."""
     found = doctor.finds(exit_code=0)
     headwater("migrate", "up", cwd=doctor.cwd, data_dir=doctor.cwd / "data")
     assert states(found, "webhooks", "api key") == {"webhooks": "not configured", "api key": "not configured"}
@@ -206,7 +206,7 @@ def test_a_key_that_is_set_is_found_before_there_is_a_database(doctor: Doctor) -
 
 
 @pytest.mark.empty_database
-async def test_an_empty_database_is_said_to_have_no_tables(database_url: str, doctor: Doctor) -> None:
+async def test_an_empty_database_has_no_tables_and_says_how_to_make_them(database_url: str, doctor: Doctor) -> None:
     """Spec 8.2: a start makes tables, and neither leases, hosts, hand-offs, webhooks nor keys."""
     found = doctor.finds(exit_code=0, database_url=database_url)
     for name in ("leases", "hosts", "hand-offs", "index"):
@@ -218,7 +218,7 @@ async def test_an_empty_database_is_said_to_have_no_tables(database_url: str, do
 
 
 @pytest.mark.usefixtures("doctor")
-def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
+def test_the_report_fits_into_eighty_columns(data: Path, tmp_path: Path) -> None:
     for settings in ({}, {"database_url": "postgresql://127.0.0.1:1/x", "fetch_workers": "many"}):
         answer = headwater("doctor", cwd=tmp_path, data_dir=data / ("long" * 30), listen_port=0, **settings)
         lines = answer.stdout.splitlines()
@@ -231,7 +231,7 @@ def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.both_servers
-async def test_a_schema_that_is_behind_or_not_there_is_a_matter_of_starting(
+async def test_an_older_or_missing_schema_is_fixed_by_a_start(
     database: Database, database_url: str, doctor: Doctor
 ) -> None:
     for to, state, said in ((1, "warning", "at version 1, this program needs"), (0, "not configured", "not there")):
@@ -251,7 +251,7 @@ async def test_a_newer_schema_is_failed_and_left_alone(current_url: str, doctor:
 
 @pytest.mark.both_servers
 @pytest.mark.empty_database
-async def test_a_role_that_may_not_make_tables_is_named(database_url: str, doctor: Doctor) -> None:
+async def test_a_role_that_may_not_create_tables_fails(database_url: str, doctor: Doctor) -> None:
     """The usual stumbling block of PostgreSQL 15: the role does not own its database."""
     async with guest(database_url) as url:
         found = doctor.finds(exit_code=1, database_url=url)
@@ -281,7 +281,7 @@ def test_an_unreachable_database_is_named_without_its_password(url: str, said: s
     assert "hunter" not in str(found)
 
 
-def test_a_database_that_takes_the_connection_and_never_answers_holds_nothing_up(doctor: Doctor) -> None:
+def test_a_database_that_accepts_and_never_answers_delays_no_other_check(doctor: Doctor) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         found = doctor.finds(exit_code=1, database_url=f"postgresql://127.0.0.1:{port}/x")
@@ -289,9 +289,7 @@ def test_a_database_that_takes_the_connection_and_never_answers_holds_nothing_up
     assert states(found, "disk", "time zone", "sandbox") == {"disk": "ok", "time zone": "ok", "sandbox": "ok"}
 
 
-async def test_a_database_that_stops_answering_later_spoils_only_what_comes_then(
-    current_url: str, doctor: Doctor
-) -> None:
+async def test_a_database_that_stops_answering_affects_only_later_checks(current_url: str, doctor: Doctor) -> None:
     connection = await asyncpg.connect(current_url)
     try:
         async with connection.transaction():
@@ -303,7 +301,7 @@ async def test_a_database_that_stops_answering_later_spoils_only_what_comes_then
     assert "no answer within" in found["schema"]["found"]
 
 
-def test_an_embedded_server_that_hangs_holds_nothing_up_and_is_not_ended(data: Path, doctor: Doctor) -> None:
+def test_an_embedded_server_that_hangs_delays_no_other_check_and_is_not_killed(data: Path, doctor: Doctor) -> None:
     with open_server(data):
         postmaster = int(next(data.glob("postgres/*/cluster/postmaster.pid")).read_text().splitlines()[0])
         os.kill(postmaster, signal.SIGSTOP)
@@ -327,7 +325,7 @@ def test_an_embedded_server_that_cannot_start_shows_its_log(data: Path, doctor: 
     assert len(found["database"]["lines"]) <= 5
 
 
-def test_a_cluster_of_another_version_is_named_and_nothing_is_put_beside_it(data: Path, doctor: Doctor) -> None:
+def test_a_cluster_of_another_version_fails_and_no_new_one_is_made(data: Path, doctor: Doctor) -> None:
     (data / "postgres/17/cluster").mkdir(parents=True)
     (data / "postgres/17/cluster/PG_VERSION").write_text("17\n")
     found = doctor.finds(exit_code=1)
@@ -336,7 +334,7 @@ def test_a_cluster_of_another_version_is_named_and_nothing_is_put_beside_it(data
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -> None:
-    """Nobody may make a folder in /proc, not even root."""
+    """No user may create a folder in /proc, not even root."""
     (tmp_path / "file").write_text("x")
     for folder, said in (
         (Path("/proc/headwater"), "/proc cannot be"),
@@ -352,7 +350,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -
             assert found[name]["fix"] == "Fix the data folder first."
 
 
-def test_a_database_elsewhere_is_checked_whatever_the_folder_is(current_url: str, doctor: Doctor) -> None:
+def test_an_external_database_is_checked_without_the_data_folder(current_url: str, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=1, data_dir="/proc/headwater", database_url=current_url)
     assert states(found, "data folder", "database", "clock") == {
         "data folder": "failed",
@@ -361,8 +359,8 @@ def test_a_database_elsewhere_is_checked_whatever_the_folder_is(current_url: str
     }
 
 
-def test_a_disk_that_cannot_be_written_to_any_more_is_to_be_remounted(data: Path, doctor: Doctor) -> None:
-    """A cluster that was there before is not blamed: what its log says has nothing to do with it."""
+def test_the_fix_of_a_read_only_disk_is_to_remount_it(data: Path, doctor: Doctor) -> None:
+    """The log of an existing cluster is not shown: the cluster is not the cause."""
     data.mkdir()
     doctor.wrapped_by = with_a_mount(
         f'cd "{data}" && mount -t tmpfs tmpfs . && cd "{data}" && mkdir -p postgres/18/cluster && '
@@ -405,13 +403,13 @@ def up(data: Path, tmp_path: Path) -> Iterator[int]:
         process.communicate()
 
 
-def test_an_address_that_a_headwater_holds_is_in_order(up: int, doctor: Doctor) -> None:
+def test_an_address_that_headwater_listens_on_is_ok(up: int, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0, listen_port=up)
     assert "Headwater 0." in found["api address"]["found"]
     assert set(states(found, "database", "schema").values()) == {"ok"}
 
 
-def test_an_address_that_a_stranger_holds_or_nobody_has_is_failed(doctor: Doctor) -> None:
+def test_an_address_of_another_program_or_machine_fails(doctor: Doctor) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         found = doctor.finds(exit_code=1, listen_port=stranger.getsockname()[1])
     assert found["api address"]["state"] == "failed"
@@ -420,7 +418,7 @@ def test_an_address_that_a_stranger_holds_or_nobody_has_is_failed(doctor: Doctor
     assert "203.0.113.9" in found["api address"]["found"]
 
 
-def test_every_bad_setting_is_named_and_what_does_not_need_it_is_checked(tmp_path: Path, doctor: Doctor) -> None:
+def test_every_bad_setting_is_listed_and_other_checks_still_run(tmp_path: Path, doctor: Doctor) -> None:
     (tmp_path / "headwater.toml").write_text("nonsense = 1\nfetch_workers = 0\n")
     found = doctor.finds(exit_code=1, database_url="mysql://me:hunter2@x/y", fetch_worker=3)
     assert found["settings"]["found"] == "4 cannot be used"
@@ -441,7 +439,7 @@ def test_every_bad_setting_is_named_and_what_does_not_need_it_is_checked(tmp_pat
     }
 
 
-def test_a_settings_file_that_cannot_be_read_leaves_only_the_environment_sure(tmp_path: Path, doctor: Doctor) -> None:
+def test_with_an_unreadable_settings_file_only_the_environment_is_checked(tmp_path: Path, doctor: Doctor) -> None:
     (tmp_path / "headwater.toml").write_text("data_dir = ")
     found = doctor.finds(exit_code=1)
     assert "not TOML" in found["settings"]["found"]
@@ -452,7 +450,7 @@ def test_a_settings_file_that_cannot_be_read_leaves_only_the_environment_sure(tm
     }
 
 
-def test_a_time_zone_that_is_none_is_the_settings_fault(doctor: Doctor) -> None:
+def test_an_unknown_time_zone_is_an_error_of_the_settings(doctor: Doctor) -> None:
     found = doctor.finds(exit_code=1, timezone="Mars/Olympus")
     assert states(found, "settings", "time zone") == {"settings": "failed", "time zone": "not checked"}
     assert "Mars/Olympus" in found["settings"]["found"]
@@ -460,7 +458,7 @@ def test_a_time_zone_that_is_none_is_the_settings_fault(doctor: Doctor) -> None:
 
 @pytest.mark.parametrize(("seconds", "state"), [(10, "warning"), (-10, "warning"), (90, "failed"), (-90, "failed")])
 async def test_a_clock_that_is_off_is_named(seconds: int, state: str, current_url: str, doctor: Doctor) -> None:
-    """The database tells another time, because a function of that name is found before PostgreSQL's own."""
+    """The database has another time, because it finds this function before PostgreSQL's own."""
     database = urlsplit(current_url).path[1:]
     await tell(
         current_url,
@@ -501,7 +499,7 @@ async def test_the_host_of_the_first_feed_is_looked_up(current_url: str, doctor:
 @pytest.mark.parametrize(
     ("hosts", "looked_up"), [(["news.demo.test", "localhost"], "localhost"), (["news.demo.test"], "example.org")]
 )
-async def test_a_host_that_needs_no_look_up_is_passed_over(
+async def test_a_host_with_a_fixed_address_is_not_resolved(
     hosts: list[str], looked_up: str, current_url: str, doctor: Doctor
 ) -> None:
     for number, host in enumerate(hosts):
@@ -515,7 +513,7 @@ async def test_a_host_that_needs_no_look_up_is_passed_over(
 
 
 @only_root
-def test_a_name_server_that_never_answers_holds_nothing_up(
+def test_a_name_server_that_never_answers_delays_no_other_check(
     tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RES_OPTIONS")
@@ -529,7 +527,7 @@ def test_a_name_server_that_never_answers_holds_nothing_up(
     assert "no answer within 3 seconds" in found["dns"]["found"]
 
 
-def test_a_token_that_is_no_secret_is_named(data: Path, doctor: Doctor) -> None:
+def test_a_token_that_others_can_read_fails(data: Path, doctor: Doctor) -> None:
     data.mkdir()
     token = data / "api-token"
     token.write_text("hunter2\n")
@@ -578,7 +576,7 @@ def test_leases_of_every_kind_are_counted() -> None:
     assert all(f"FROM {table} WHERE" in counted for table in RESCUERS)
 
 
-def test_a_browser_is_started_where_there_is_one(doctor: Doctor) -> None:
+def test_an_installed_browser_is_started(doctor: Doctor) -> None:
     """Spec 1.7."""
     program = find_program(CHROMIUM)
     if program is None:
@@ -587,12 +585,12 @@ def test_a_browser_is_started_where_there_is_one(doctor: Doctor) -> None:
     assert re.fullmatch(rf"{program} starts, version \d[\d.]+", found["found"])
 
 
-def test_where_there_is_no_browser_it_says_how_to_get_one(doctor: Doctor) -> None:
+def test_a_missing_browser_has_the_command_to_install_one(doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)["chromium"]
     assert (found["state"], "apt-get install chromium" in found["fix"]) == ("not configured", True)
 
 
-async def test_where_there_is_no_browser_it_says_which_sources_need_one(current_url: str, doctor: Doctor) -> None:
+async def test_a_missing_browser_lists_the_sources_that_need_one(current_url: str, doctor: Doctor) -> None:
     """Spec 1.7."""
     await tell(
         current_url,
@@ -617,7 +615,7 @@ def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) 
 
 
 @pytest.mark.both_servers
-async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_it_says(
+async def test_a_broken_or_missing_search_index_fails_and_migrate_up_rebuilds_it(
     current_url: str, tmp_path: Path, doctor: Doctor
 ) -> None:
     """Issue 3: without it every search reads every document."""
@@ -637,7 +635,7 @@ async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_i
     assert again.stdout == "nothing to be applied\n"
 
 
-async def test_only_one_makes_the_search_index_anew_and_nobody_waits(database: Database) -> None:
+async def test_only_one_process_rebuilds_the_search_index_and_others_do_not_wait(database: Database) -> None:
     """Machines that start together all migrate; each waits for all statements that were begun before its own."""
     async with database.connection() as first, database.connection() as second:
         await first.execute("DROP INDEX documents_search")
@@ -645,7 +643,7 @@ async def test_only_one_makes_the_search_index_anew_and_nobody_waits(database: D
         assert await search_index_is_whole(first)
 
 
-async def test_a_role_that_may_not_make_the_search_index_is_told_who_may(current_url: str, tmp_path: Path) -> None:
+async def test_a_role_without_rights_learns_who_may_rebuild_the_search_index(current_url: str, tmp_path: Path) -> None:
     """CONTRIBUTING: operators get one line and exit code 2."""
     await tell(current_url, "DROP INDEX documents_search")
     async with guest(current_url) as url:
@@ -656,7 +654,7 @@ async def test_a_role_that_may_not_make_the_search_index_is_told_who_may(current
     assert line.endswith("Connect as the owner of the table documents.")
 
 
-async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_url: str, doctor: Doctor) -> None:
+async def test_receivers_that_refuse_deliveries_are_listed(current_url: str, doctor: Doctor) -> None:
     """Spec 4.4."""
     assert doctor.finds(exit_code=0, database_url=current_url)["webhooks"]["state"] == "not configured"
     await tell(
@@ -671,8 +669,8 @@ async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_u
     assert found["lines"] == ["b: 0 parked, failing: No."]
 
 
-async def test_hand_offs_that_wait_for_longer_than_a_lease_are_told(current_url: str, doctor: Doctor) -> None:
-    """Issue 9: nothing waits unseen."""
+async def test_hand_offs_that_wait_longer_than_a_lease_are_a_warning(current_url: str, doctor: Doctor) -> None:
+    """Issue 9: no hand-off waits unseen."""
     assert doctor.finds(exit_code=0, database_url=current_url)["hand-offs"]["state"] == "ok"
     await tell(
         current_url,
@@ -688,7 +686,7 @@ async def test_hand_offs_that_wait_for_longer_than_a_lease_are_told(current_url:
     assert found["found"].startswith("1 wait to be handed off, the oldest since")
 
 
-async def test_sources_that_need_a_key_where_there_is_none_are_named(current_url: str, doctor: Doctor) -> None:
+async def test_sources_that_lack_their_key_are_listed(current_url: str, doctor: Doctor) -> None:
     """Spec 1.4; bills that are not looked up, and sources that are not read, need none."""
     assert doctor.finds(exit_code=0, database_url=current_url)["api key"]["state"] == "not configured"
     await tell(
@@ -705,7 +703,7 @@ async def test_sources_that_need_a_key_where_there_is_none_are_named(current_url
     assert doctor.finds(exit_code=0, database_url=current_url, api_data_gov_key="k" * 40)["api key"]["state"] == "ok"
 
 
-async def test_all_else_is_checked_where_hand_offs_are_taken_back(current_url: str, doctor: Doctor) -> None:
+async def test_rolled_back_hand_offs_affect_no_other_check(current_url: str, doctor: Doctor) -> None:
     """Spec 7.5."""
     await tell(
         current_url,

@@ -1,4 +1,4 @@
-"""`headwater doctor` on Redis: told where there is none, found well, or named with how to mend it (spec 8.2)."""
+"""The check of Redis in `headwater doctor` (spec 8.2)."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from tests.redis_server import RedisServer, find_program, run_redis
 __all__ = ["doctor"]  # the fixture
 
 
-def test_without_redis_it_says_so(doctor: Doctor) -> None:
+def test_a_missing_redis_is_not_configured(doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)["redis"]
     assert found["state"] == "not configured"
     assert "HEADWATER_REDIS_URL" in found["fix"]
 
 
-def test_a_redis_that_keeps_what_it_is_given_is_well(doctor: Doctor, redis_server: RedisServer) -> None:
+def test_a_redis_that_keeps_all_keys_is_ok(doctor: Doctor, redis_server: RedisServer) -> None:
     found = doctor.finds(exit_code=0, redis_url=redis_server.url)["redis"]
     assert found["state"] == "ok"
     assert "Redis 6.2" in found["found"]
 
 
-def test_a_redis_that_throws_keys_away_is_warned_of(doctor: Doctor, redis_server: RedisServer) -> None:
-    """Spec 5.4: what it evicts is gone before its day."""
+def test_a_redis_that_evicts_keys_is_a_warning(doctor: Doctor, redis_server: RedisServer) -> None:
+    """Spec 5.4: an evicted key is lost too early."""
     redis_server.client.config_set("maxmemory-policy", "allkeys-lru")
     found = doctor.finds(exit_code=0, redis_url=redis_server.url)["redis"]
     assert found["state"] == "warning"
@@ -31,7 +31,7 @@ def test_a_redis_that_throws_keys_away_is_warned_of(doctor: Doctor, redis_server
     assert "noeviction" in found["fix"]
 
 
-def test_a_redis_that_does_not_answer_or_lets_nobody_in_is_named_without_its_password(
+def test_an_unreachable_or_closed_redis_fails_and_its_password_is_hidden(
     doctor: Doctor, redis_server: RedisServer
 ) -> None:
     found = doctor.finds(exit_code=1, redis_url="redis://me:hunter2@127.0.0.1:1/0")["redis"]
@@ -43,7 +43,7 @@ def test_a_redis_that_does_not_answer_or_lets_nobody_in_is_named_without_its_pas
     assert "uthentication" in found["found"]
 
 
-def test_a_replica_is_not_for_writing(doctor: Doctor, redis_server: RedisServer) -> None:
+def test_a_replica_fails(doctor: Doctor, redis_server: RedisServer) -> None:
     redis_server.client.execute_command("REPLICAOF", "127.0.0.1", "1")
     found = doctor.finds(exit_code=1, redis_url=redis_server.url)["redis"]
     assert "replica" in found["found"]
@@ -64,7 +64,7 @@ def test_an_address_that_cannot_be_used_is_refused(doctor: Doctor, url: str, sai
     assert found["redis"]["state"] == "not checked"
 
 
-def test_a_cluster_is_named(doctor: Doctor, tmp_path: Path) -> None:
+def test_a_redis_cluster_fails(doctor: Doctor, tmp_path: Path) -> None:
     program = find_program()
     if program is None:
         pytest.skip("redis-server cannot be run here")

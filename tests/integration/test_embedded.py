@@ -1,7 +1,7 @@
 """Spec 9.1 (an embedded PostgreSQL, started and stopped by the program) and 9.3 (killed at any instant, it restarts).
 
-Everything is shown through real processes. Whoever runs these tests may be root or not: as root PostgreSQL runs as
-another user, who cannot even enter pytest's temporary folders.
+All tests use real processes. They run as root or as another user. If the user is root, PostgreSQL runs as another user,
+who cannot enter pytest's temporary folders.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ except OperatorError as error:
 
 
 class Command:
-    """A process that holds a share of the server until it is told to leave, or killed."""
+    """A process that holds a share of the server until the test ends or kills it."""
 
     def __init__(self, folder: Path, *wrapped_by: str, env: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
@@ -119,12 +119,12 @@ def works_in(pid: str, folder: Path) -> bool:
 
 
 def processes(folder: Path) -> list[int]:
-    """Those of the folder's server, dead ones aside."""
+    """Return the processes of the folder's server that are not dead."""
     return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and works_in(pid, cluster(folder))]
 
 
 def servers(folder: Path) -> list[int]:
-    """Those of its processes that no other of them started."""
+    """Return the processes of the server whose parent is another program."""
     parents = {
         pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in processes(folder)
     }
@@ -177,7 +177,7 @@ def used() -> Iterator[list[Path]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, used: list[Path]) -> Iterator[Path]:
-    """A data folder; whatever a test did to its server, none is left behind, and no socket folder."""
+    """A data folder. Its server and its socket folder must be gone after the test."""
     folder = tmp_path / "data"
     yield folder
     left = processes(folder)
@@ -225,7 +225,7 @@ def test_the_first_start_makes_a_utf8_database_with_checksums_that_listens_on_no
         assert {name: ask(server.dsn, f"SHOW {name}") for name in wanted} == wanted
 
 
-def test_what_is_stored_is_there_after_a_stop_and_a_start(made: Path) -> None:
+def test_stored_data_survives_a_stop_and_a_start(made: Path) -> None:
     with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
     assert not processes(made)
@@ -233,7 +233,7 @@ def test_what_is_stored_is_there_after_a_stop_and_a_start(made: Path) -> None:
         assert ask(server.dsn, "SELECT answer FROM kept") == 42
 
 
-def test_a_long_path_with_spaces_quotes_and_other_scripts_is_as_good_as_any(folder: Path) -> None:
+def test_a_long_path_with_spaces_quotes_and_other_scripts_works(folder: Path) -> None:
     odd = folder / f'it\'s a "folder", $HOME `%20` ünï 資料 {"x" * 120}'
     with open_server(odd) as server:
         assert ask(server.dsn, "SELECT 1") == 1
@@ -265,7 +265,7 @@ def test_the_environment_of_the_caller_changes_nothing(folder: Path, monkeypatch
         assert ask(server.dsn, "SELECT 1") == 1
 
 
-def test_an_unusable_folder_for_temporary_files_is_passed_over(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_folder_for_temporary_files_is_skipped(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = made / ("far" * 40)
     far.mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(far))
@@ -298,7 +298,7 @@ def test_three_commands_at_once_share_one_server_which_ends_with_the_last(folder
         assert not processes(folder)
 
 
-def test_a_command_that_comes_while_the_last_one_leaves_has_a_working_server(made: Path) -> None:
+def test_a_command_that_starts_while_the_last_one_ends_has_a_working_server(made: Path) -> None:
     for _ in range(5):
         with Command(made) as leaving:
             leaving.dsn()
@@ -335,9 +335,7 @@ def test_a_server_whose_owner_was_killed_is_adopted_and_then_stopped(made: Path)
 
 @pytest.mark.parametrize("killed", ["the command", "the command and initdb"])
 @pytest.mark.parametrize("moment", ["password", "cluster.new", "cluster.new/base/1", "cluster.new/base/5", "cluster"])
-def test_a_kill_during_the_first_start_leaves_nothing_that_breaks_the_next(
-    folder: Path, moment: str, killed: str
-) -> None:
+def test_a_kill_during_the_first_start_does_not_break_the_next_start(folder: Path, moment: str, killed: str) -> None:
     with Command(folder) as command:
         wait_until((home(folder) / moment).exists)
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
@@ -352,7 +350,7 @@ def test_a_kill_during_the_first_start_leaves_nothing_that_breaks_the_next(
     assert not processes(folder)
 
 
-def test_killed_again_and_again_at_any_instant_it_starts_again_with_nothing_lost(made: Path) -> None:
+def test_a_server_killed_at_random_times_restarts_without_losing_data(made: Path) -> None:
     with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept (n int)")
     for round_ in range(6):
@@ -391,7 +389,7 @@ def test_a_server_killed_in_the_process_that_started_it_is_recovered_there(made:
     assert not processes(made)
 
 
-def test_a_start_waits_for_what_a_killed_server_left_behind_but_not_for_ever(
+def test_a_start_waits_for_the_processes_of_a_killed_server_for_a_limited_time(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hold_a_connection(dsn: str) -> tuple[asyncpg.Connection, int]:
@@ -423,7 +421,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def test_a_stale_pid_file_that_names_a_stranger_is_passed_over_and_the_stranger_left_alone(made: Path) -> None:
+def test_a_stale_pid_file_of_another_process_is_ignored_and_the_process_left_alone(made: Path) -> None:
     with stranger(made) as pid:
         write_pid_file(made, f"{pid}\n/proc/self/cwd\n1\n5432\n/tmp\n\n0 0\nready\n")
         with open_server(made) as server:
@@ -431,7 +429,7 @@ def test_a_stale_pid_file_that_names_a_stranger_is_passed_over_and_the_stranger_
             assert postmaster(made) != pid
 
 
-def test_a_stale_pid_file_that_names_another_folders_server_leaves_that_one_alone(made: Path, tmp_path: Path) -> None:
+def test_a_stale_pid_file_of_another_server_is_ignored_and_the_server_left_alone(made: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     with open_server(elsewhere) as other:
         write_pid_file(made, (cluster(elsewhere) / "postmaster.pid").read_text())
@@ -443,7 +441,7 @@ def test_a_stale_pid_file_that_names_another_folders_server_leaves_that_one_alon
 
 
 @pytest.mark.parametrize("content", ["", "not a pid\n", "0\n"])
-def test_a_pid_file_cut_short_by_a_power_failure_is_passed_over(made: Path, content: str) -> None:
+def test_an_incomplete_pid_file_is_ignored(made: Path, content: str) -> None:
     write_pid_file(made, content)
     with open_server(made) as server:
         assert ask(server.dsn, "SELECT 1") == 1
@@ -475,7 +473,7 @@ def test_a_server_started_by_hand_is_neither_used_nor_stopped(made: Path) -> Non
         by_hand.wait(timeout=30)
 
 
-def test_a_copied_data_folder_has_a_server_of_its_own(made: Path, tmp_path: Path) -> None:
+def test_a_copied_data_folder_has_its_own_server(made: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer", "CHECKPOINT")
@@ -487,7 +485,7 @@ def test_a_copied_data_folder_has_a_server_of_its_own(made: Path, tmp_path: Path
         assert ask(server.dsn, "SELECT answer FROM kept") == 42
 
 
-def test_a_socket_folder_cleaned_away_is_put_back_for_all_who_use_the_server(made: Path) -> None:
+def test_a_removed_socket_folder_is_made_again_for_all_users(made: Path) -> None:
     with open_server(made) as server:
         shutil.rmtree(socket_folder(server.dsn).parent)
         with open_server(made) as again:
@@ -496,7 +494,7 @@ def test_a_socket_folder_cleaned_away_is_put_back_for_all_who_use_the_server(mad
     assert not processes(made)
 
 
-def test_a_socket_folder_cleaned_away_after_a_kill_does_not_break_the_next_start(made: Path) -> None:
+def test_a_socket_folder_removed_after_a_kill_does_not_break_the_next_start(made: Path) -> None:
     with Command(made) as owner:
         dsn = owner.dsn()
         os.kill(postmaster(made), signal.SIGKILL)
@@ -507,7 +505,7 @@ def test_a_socket_folder_cleaned_away_after_a_kill_does_not_break_the_next_start
 
 
 @only_root
-def test_a_server_that_has_temporary_folders_of_its_own_is_shared_all_the_same() -> None:
+def test_a_server_with_its_own_temporary_folder_is_shared() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere:
         folder, temporary = Path(elsewhere) / "data", Path(elsewhere) / "tmp"
         temporary.mkdir()
@@ -526,7 +524,7 @@ def test_a_server_that_has_temporary_folders_of_its_own_is_shared_all_the_same()
 
 
 @pytest.mark.parametrize("written", ["", ".", "{precious}", "{precious}/headwater"])
-def test_a_damaged_record_of_the_socket_folder_costs_nobody_a_file(made: Path, tmp_path: Path, written: str) -> None:
+def test_a_damaged_record_of_the_socket_folder_deletes_no_file(made: Path, tmp_path: Path, written: str) -> None:
     precious = tmp_path / "headwater" / "socket"
     precious.mkdir(parents=True)
     (home(made) / "run").write_text(written.format(precious=tmp_path))
@@ -536,7 +534,7 @@ def test_a_damaged_record_of_the_socket_folder_costs_nobody_a_file(made: Path, t
 
 
 @only_root
-def test_a_socket_folder_that_another_user_put_in_place_is_not_used(made: Path) -> None:
+def test_a_socket_folder_of_another_user_is_not_used(made: Path) -> None:
     with open_server(made) as server:
         planted = socket_folder(server.dsn).parent
     (planted / "socket").mkdir(parents=True)
@@ -573,7 +571,7 @@ except PermissionError:
 
 
 @only_root
-def test_as_root_the_server_runs_as_another_user_and_only_its_own_files_are_that_users(folder: Path) -> None:
+def test_the_server_of_root_runs_as_another_user_who_owns_only_its_files(folder: Path) -> None:
     names = {entry.pw_name for entry in pwd.getpwall()}
     expected = pwd.getpwnam("postgres" if "postgres" in names else "nobody").pw_uid
     before = stat.S_IMODE(folder.parent.stat().st_mode)
@@ -585,7 +583,7 @@ def test_as_root_the_server_runs_as_another_user_and_only_its_own_files_are_that
 
 
 @only_root
-def test_as_root_an_existing_cluster_is_run_by_its_owner(made: Path) -> None:
+def test_root_runs_an_existing_cluster_as_its_owner(made: Path) -> None:
     (home(made) / "users.lock").unlink()
     for path in (home(made), *home(made).rglob("*")):
         os.chown(path, 12345, 12345)
@@ -596,7 +594,7 @@ def test_as_root_an_existing_cluster_is_run_by_its_owner(made: Path) -> None:
 
 
 @only_root
-def test_as_root_a_cluster_that_belongs_to_root_is_refused(made: Path) -> None:
+def test_root_refuses_a_cluster_that_belongs_to_root(made: Path) -> None:
     os.chown(cluster(made), 0, 0)
     error = refusal(made)
     assert error.reason is Reason.FOLDER_UNUSABLE
@@ -620,9 +618,7 @@ def test_another_users_cluster_is_refused_and_its_owner_named() -> None:
 
 
 @only_root
-def test_as_root_programs_below_a_closed_folder_are_copied_for_the_time_the_server_runs(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_root_copies_programs_below_a_closed_folder_while_the_server_runs(folder: Path, tmp_path: Path) -> None:
     package = wheel()
     closed = tmp_path / "closed"
     shutil.copytree(package / "pginstall18", closed / package.name / "pginstall18")
@@ -643,7 +639,7 @@ def test_as_root_programs_below_a_closed_folder_are_copied_for_the_time_the_serv
 
 
 @only_root
-def test_root_without_the_right_to_look_into_other_processes_adopts_and_stops_too(made: Path) -> None:
+def test_root_without_ptrace_rights_adopts_and_stops_a_server(made: Path) -> None:
     without = ("setpriv", "--bounding-set", "-sys_ptrace")
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")

@@ -1,4 +1,4 @@
-"""The database's disk is full: an operator is told so in one line, with exit code 2 (CONTRIBUTING), by any command."""
+"""If the database's disk is full, every command reports it in one line with exit code 2 (CONTRIBUTING)."""
 
 import asyncio
 import signal
@@ -34,7 +34,7 @@ def test_a_disk_that_is_filled_by_the_schema_is_named(tmp_path: Path) -> None:
     assert line.endswith("Free some space and try again.")
 
 
-async def test_a_full_disk_that_a_command_meets_on_its_way_is_named(database_url: str, tmp_path: Path) -> None:
+async def test_a_full_disk_during_a_command_is_reported(database_url: str, tmp_path: Path) -> None:
     """The same in a database of one's own, where it is not we who know its folder."""
     await let_be_full(database_url, "sources")
     words = ("source", "add", "mine", "--kind", "manual")
@@ -47,7 +47,9 @@ async def test_a_full_disk_that_a_command_meets_on_its_way_is_named(database_url
     assert database_url.rpartition("/")[2].partition("?")[0] in line
 
 
-async def test_it_is_found_among_the_errors_of_tasks_side_by_side(make_settings: Callable[..., Settings]) -> None:
+async def test_a_full_disk_is_found_among_the_errors_of_concurrent_tasks(
+    make_settings: Callable[..., Settings],
+) -> None:
     """The demo works in such tasks."""
 
     async def work() -> None:
@@ -58,14 +60,14 @@ async def test_it_is_found_among_the_errors_of_tasks_side_by_side(make_settings:
         await work()
 
 
-async def test_another_error_of_the_database_is_raised_as_it_is(make_settings: Callable[..., Settings]) -> None:
+async def test_another_database_error_is_raised_unchanged(make_settings: Callable[..., Settings]) -> None:
     with pytest.raises(asyncpg.DivisionByZeroError):
         async with open_database(make_settings()) as database:
             await database.run(lambda connection: connection.execute("SELECT 1 / 0"))
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-async def test_a_running_program_logs_it_without_a_traceback(
+async def test_a_running_program_logs_a_full_disk_without_a_traceback(
     form: str, site: Site, database_url: str, tmp_path: Path
 ) -> None:
     """It comes with every try until there is space, and is no error of the program's."""

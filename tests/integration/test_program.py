@@ -68,7 +68,7 @@ def get(url: str) -> dict[str, object]:
 def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(data: Path, tmp_path: Path) -> None:
     """Issue 2: /ready within 3 s, under 200 MB at rest, SIGTERM ends it within 10 s and leaves no server."""
     assert headwater("migrate", "up", cwd=tmp_path, data_dir=data).returncode == 0
-    # Where others work beside it, one start may wait for them; not all do.
+    # On a busy machine one start may be slow, but not all.
     wait_until(lambda: seconds_of_a_start(data, tmp_path) < 3)
 
 
@@ -93,7 +93,7 @@ def seconds_of_a_start(data: Path, cwd: Path) -> float:
     return took
 
 
-def test_up_brings_its_own_database_back_when_it_has_died(data: Path, fork: Callable[..., Forked]) -> None:
+def test_up_restarts_its_database_after_a_crash(data: Path, fork: Callable[..., Forked]) -> None:
     """Spec 9.1: the embedded server is ours to look after."""
     process = fork("up", data_dir=data, listen_port=0, log_level="error")
     address = address_of(process)
@@ -114,7 +114,7 @@ def is_ready(address: str) -> bool:
         return False
 
 
-def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
+def test_a_worker_runs_at_the_same_time_as_up_and_refuses_an_old_schema(
     data: Path, tmp_path: Path, fork: Callable[..., Forked]
 ) -> None:
     refused = headwater("worker", cwd=tmp_path, data_dir=data)
@@ -127,7 +127,7 @@ def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
     assert process.wait(timeout=15) == 0
 
 
-def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> None:
+def test_every_read_command_works_on_an_empty_database(data: Path, tmp_path: Path) -> None:
     for words, said in (
         (("today",), "nothing new"),
         (("search", "rivers"), "Nothing found"),
@@ -169,8 +169,8 @@ def assert_refused(answer: "subprocess.CompletedProcess[str]", *said: str) -> No
 
 
 @pytest.mark.parametrize("words", [("up",), ("today",), ("migrate", "up"), ("add", "http://x.test/")])
-def test_a_wrong_database_url_is_said_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Issue 2, bad input: not a URL, nobody there, wrong name."""
+def test_a_wrong_database_url_is_reported_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Issue 2, bad input: no URL, no server, an unknown name."""
     for url, said in (
         ("mysql://localhost/x", "postgresql://"),
         ("postgresql://127.0.0.1:1/x", "127.0.0.1:1"),
@@ -182,36 +182,36 @@ def test_a_wrong_database_url_is_said_in_one_line(words: tuple[str, ...], tmp_pa
     assert not (tmp_path / "d").exists()
 
 
-def test_a_database_that_is_not_there_is_said(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_missing_database_is_reported(server: EmbeddedServer, tmp_path: Path) -> None:
     url = server.dsn.replace("/headwater?", "/no_such_database?")
     assert_refused(headwater("today", cwd=tmp_path, database_url=url, data_dir=tmp_path), "no_such_database")
 
 
-def test_an_unknown_setting_is_said(tmp_path: Path) -> None:
+def test_an_unknown_setting_is_reported(tmp_path: Path) -> None:
     answer = headwater("today", cwd=tmp_path, fetch_worker=3, data_dir=tmp_path / "d")
     assert_refused(answer, "HEADWATER_FETCH_WORKER", "fetch_workers")
     assert not (tmp_path / "d").exists()
 
 
-def test_an_unusable_folder_is_said(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert_refused(headwater("today", cwd=tmp_path, data_dir=tmp_path / "file"), str(tmp_path / "file"))
     assert_refused(headwater("up", cwd=tmp_path, data_dir=tmp_path / "file/below", listen_port=0), "file/below")
     assert (tmp_path / "file").read_text() == "x"
 
 
-def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
-    """Nobody may make a folder in /proc, not even root."""
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
+    """No user may create a folder in /proc, not even root."""
     for words in (("today",), ("up",), ("demo", "--data", "/proc/headwater")):
         assert_refused(headwater(*words, cwd=tmp_path, data_dir="/proc/headwater", listen_port=0), "/proc/headwater")
 
 
-def test_the_demo_refuses_a_folder_with_somebodys_data(data: Path, tmp_path: Path) -> None:
+def test_the_demo_refuses_a_folder_with_other_data(data: Path, tmp_path: Path) -> None:
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
     assert_refused(headwater("demo", "--data", str(data), cwd=tmp_path), str(data), "not the demo's")
 
 
-def test_the_demo_says_in_words_why_a_folder_will_not_do(tmp_path: Path) -> None:
+def test_the_demo_explains_why_it_refuses_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/demo-day").write_text("someday")
@@ -228,7 +228,7 @@ def test_the_demo_says_in_words_why_a_folder_will_not_do(tmp_path: Path) -> None
         assert "Errno" not in answer.stderr
 
 
-def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_any_other_part_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         answer = headwater("up", cwd=tmp_path, data_dir=tmp_path / "d", listen_port=port)
@@ -236,7 +236,7 @@ def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
 
 
-def test_a_newer_schema_is_said_and_left_alone(data: Path, tmp_path: Path) -> None:
+def test_a_newer_schema_is_reported_and_unchanged(data: Path, tmp_path: Path) -> None:
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
     with open_server(data) as server:
         import asyncio
@@ -262,5 +262,5 @@ def test_a_newer_schema_is_said_and_left_alone(data: Path, tmp_path: Path) -> No
         (("add", "http://10.0.0.1/feed"), "10.0.0.1"),
     ],
 )
-def test_bad_words_are_said(words: tuple[str, ...], said: str, data: Path, tmp_path: Path) -> None:
+def test_bad_arguments_are_reported(words: tuple[str, ...], said: str, data: Path, tmp_path: Path) -> None:
     assert_refused(headwater(*words, cwd=tmp_path, data_dir=data), said)

@@ -95,7 +95,7 @@ async def test_a_slot_fires_when_its_time_comes(
     assert found == [(soon, "polled")]
 
 
-async def test_when_one_role_fails_the_others_give_back_what_they_hold(
+async def test_when_one_role_fails_the_others_release_their_leases(
     site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 9.3."""
@@ -118,7 +118,7 @@ async def test_when_one_role_fails_the_others_give_back_what_they_hold(
 
 
 @pytest.mark.parametrize("when", ["at once", "while stopping"])
-async def test_what_fails_at_the_side_of_a_block_that_ends_well_fails_the_block(when: str) -> None:
+async def test_a_role_that_fails_in_the_background_fails_the_block(when: str) -> None:
     """Or a program would be told that all is well whose roles could not give back what they hold."""
     failed = asyncio.Event()
 
@@ -184,7 +184,7 @@ async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, harnes
     assert await harness.operations.sources.list_sources() == []
 
 
-async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(site: Site, harness: AppHarness) -> None:
+async def test_a_slot_of_a_dead_process_runs_again_at_most_three_times(site: Site, harness: AppHarness) -> None:
     """Spec 1.2, 2.4."""
     await make_scheduled(harness, site)
     context = harness.runtime.context
@@ -206,7 +206,7 @@ async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(si
     ]
 
 
-async def test_sigterm_gives_every_lease_back_within_ten_seconds(
+async def test_sigterm_releases_every_lease_within_ten_seconds(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     """Issue 2, spec 9.3: pages that never come must not hold up a stop, nor cost a retry."""
@@ -236,7 +236,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
         assert set(await harness.rows("SELECT reason FROM fetch_log")) == {("stored",), ("shutdown",)}
 
 
-async def test_whatever_a_dead_process_held_comes_back(site: Site, harness: AppHarness) -> None:
+async def test_all_leases_of_a_dead_process_are_released(site: Site, harness: AppHarness) -> None:
     """Spec 2.4: one rescuer for all leases."""
     site.answers[FEED] = rss("http://news.test/a")
     site.answers["http://news.test/a"] = Answer(page("rescued"), headers={"Content-Type": "text/html"})

@@ -75,16 +75,16 @@ async def test_a_result_may_be_one_of_several_types(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 2**63, -1.5, "text", b"\x00\xff", NOON, [1, [2]], {"a": {"b": None}}])
-async def test_plain_values_go_there_and_back(sandbox: Sandbox, value: object) -> None:
+async def test_plain_values_are_sent_and_returned(sandbox: Sandbox, value: object) -> None:
     assert await sandbox.run(hostile_functions.echo, value, returns=object) == value
 
 
-async def test_a_big_body_goes_there_and_back(sandbox: Sandbox) -> None:
+async def test_a_large_body_is_sent_and_returned(sandbox: Sandbox) -> None:
     body = os.urandom(1024 * 1024) * 20
     assert await sandbox.run(hostile_functions.echo, body, returns=bytes) == body
 
 
-async def test_an_error_of_ours_is_raised_as_it_was(sandbox: Sandbox) -> None:
+async def test_a_headwater_error_is_raised_unchanged(sandbox: Sandbox) -> None:
     child = await sandbox.run(hostile_functions.process, returns=int)
     with pytest.raises(Unreadable, match=r"^no feed here$") as caught:
         await sandbox.run(hostile_functions.refuse, "no feed here", returns=NOTHING)
@@ -146,14 +146,14 @@ async def test_a_call_that_takes_too_long_is_killed_and_its_child_replaced(sandb
     assert await sandbox.run(hostile_functions.process, returns=int) != child
 
 
-async def test_a_call_that_takes_too_much_memory_is_stopped() -> None:
+async def test_a_call_that_needs_too_much_memory_is_stopped() -> None:
     async with a_sandbox(memory_mb=256) as sandbox:
         error = await failure(sandbox, hostile_functions.allocate)
         assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, "the child process ran out of memory")
         assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
-async def test_c_code_that_aborts_for_want_of_memory_is_told_from_a_crash(sandbox: Sandbox) -> None:
+async def test_c_code_that_aborts_without_memory_is_not_a_crash(sandbox: Sandbox) -> None:
     """Spec 4.3: that is how pdfium ends when it gets no more, and the C library when it gets none for its threads."""
     said = "the child process aborted, probably without memory"
     for function, argument in ((hostile_functions.shoot_itself, signal.SIGABRT), (hostile_functions.leave, 127)):
@@ -162,7 +162,7 @@ async def test_c_code_that_aborts_for_want_of_memory_is_told_from_a_crash(sandbo
     assert await sandbox.run(hostile_functions.echo, 1, returns=int) == 1
 
 
-async def test_a_result_that_is_too_large_is_not_taken(sandbox: Sandbox) -> None:
+async def test_a_result_that_is_too_large_is_refused(sandbox: Sandbox) -> None:
     child = await sandbox.run(hostile_functions.process, returns=int)
     error = await failure(sandbox, hostile_functions.produce, 1024 * 1024, returns=bytes, output_bytes=1024 * 1024)
     assert error.reason is Reason.SANDBOX_OUTPUT
@@ -201,7 +201,7 @@ async def test_a_child_can_neither_write_files_nor_open_many(sandbox: Sandbox, t
     assert await sandbox.run(hostile_functions.limits, returns=list[int]) == [1024 * 1024 * 1024, 0, 0, 32]
 
 
-async def test_a_child_is_silent_and_deaf_to_the_terminal(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_child_has_no_access_to_the_terminal(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
     await sandbox.run(hostile_functions.shout, returns=NOTHING)
     assert capfd.readouterr() == ("", "")
     assert await sandbox.run(hostile_functions.session, returns=int) != os.getsid(0)
@@ -216,25 +216,25 @@ async def test_a_child_sees_neither_the_secrets_nor_the_main_module_of_the_progr
     assert "pytest" not in await sandbox.run(hostile_functions.modules, returns=list[str])
 
 
-async def test_a_child_is_used_again_but_not_for_ever(sandbox: Sandbox) -> None:
+async def test_a_child_is_used_for_a_limited_number_of_calls(sandbox: Sandbox) -> None:
     children = [await sandbox.run(hostile_functions.process, returns=int) for _ in range(1001)]
     assert len(set(children[:1000])) == 1
     assert children[1000] != children[0]
 
 
-async def test_nothing_is_started_before_it_is_needed() -> None:
+async def test_no_process_starts_before_the_first_call() -> None:
     before = set(os.listdir("/proc/self/fd"))
     async with a_sandbox():
         assert set(os.listdir("/proc/self/fd")) == before
 
 
-async def test_calls_run_side_by_side_on_as_many_children_as_allowed() -> None:
+async def test_calls_run_concurrently_on_as_many_children_as_allowed() -> None:
     async with a_sandbox(workers=2) as sandbox:
         children = await asyncio.gather(*(sandbox.run(hostile_functions.nap, 0.05, returns=int) for _ in range(6)))
     assert len(set(children)) == 2
 
 
-async def test_calls_beyond_the_children_wait_their_turn(sandbox: Sandbox) -> None:
+async def test_calls_beyond_the_limit_wait(sandbox: Sandbox) -> None:
     order: list[int] = []
 
     async def call(number: int) -> None:
@@ -244,7 +244,7 @@ async def test_calls_beyond_the_children_wait_their_turn(sandbox: Sandbox) -> No
     assert order == list(range(20))
 
 
-async def test_cancelling_a_call_kills_its_child_and_gives_its_place_back(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_cancelling_a_call_kills_its_child_and_releases_its_slot(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(sandbox.run(hostile_functions.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
     await until(lambda: told(tmp_path) != [])
     [(child, _)] = told(tmp_path)
@@ -267,7 +267,7 @@ async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-async def test_the_death_of_the_fork_server_is_mended(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_dead_fork_server_is_replaced(sandbox: Sandbox, tmp_path: Path) -> None:
     server = await sandbox.run(hostile_functions.parent, returns=int)
     call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
     await until(lambda: told(tmp_path) != [])
@@ -296,7 +296,7 @@ async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path
     assert {(await call).reason for call in (busy, *queued)} == {Reason.SHUTDOWN}
 
 
-async def test_a_closed_sandbox_says_so_and_may_be_closed_again(sandbox: Sandbox) -> None:
+async def test_a_closed_sandbox_refuses_calls_and_may_be_closed_again(sandbox: Sandbox) -> None:
     await sandbox.close()
     assert (await failure(sandbox, hostile_functions.echo, 1)).reason is Reason.SHUTDOWN
     await sandbox.close()
@@ -333,7 +333,7 @@ async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_pat
     await until(lambda: not any(map(lives, processes)), seconds=2)
 
 
-async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_busy_child_ends_itself_after_its_program_died(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
     await until(lambda: told(tmp_path) != [])
     [(child, server)] = told(tmp_path)
@@ -342,7 +342,7 @@ async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: 
     await until(lambda: not lives(child), seconds=5)
 
 
-def test_every_error_of_ours_but_one_can_cross_over() -> None:
+def test_every_headwater_error_but_one_can_leave_a_child() -> None:
     from headwater.sandbox.pool import _ERRORS
 
     every = {HeadwaterError, *HeadwaterError.__subclasses__()}

@@ -50,7 +50,7 @@ async def test_up_down_up_ends_in_the_same_schema(make_settings: Callable[..., S
 
 
 @pytest.mark.empty_database
-async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Settings]) -> None:
+async def test_each_migration_can_be_rolled_back(make_settings: Callable[..., Settings]) -> None:
     async with open_database(make_settings()) as database:
         await migrate.up(database)
         for step in reversed(migrate.all_migrations()):
@@ -60,7 +60,7 @@ async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Se
         await migrate.up(database)
 
 
-async def test_every_table_goes_into_a_backup_after_those_that_it_refers_to(
+async def test_a_backup_holds_each_table_after_the_tables_that_it_references(
     make_settings: Callable[..., Settings],
 ) -> None:
     """Spec 9.1."""
@@ -97,13 +97,13 @@ async def test_a_newer_schema_is_refused_and_left_alone(database: Database) -> N
     assert await schema(database) == before
 
 
-async def test_an_older_schema_is_named_by_those_who_may_not_migrate(database: Database) -> None:
+async def test_a_program_that_may_not_migrate_refuses_an_older_schema(database: Database) -> None:
     await migrate.down(database, 1)
     with pytest.raises(OperatorError, match="at version 1.*migrate up"):
         await migrate.require_current(database)
 
 
-async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(database: Database) -> None:
+async def test_every_leased_table_has_the_same_lease_columns_and_is_rescued(database: Database) -> None:
     """Spec 2.4."""
     async with database.connection() as connection:
         rows = await connection.fetch(
@@ -117,7 +117,7 @@ async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(databas
     }
 
 
-async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(database: Database) -> None:
+async def test_the_database_refuses_an_incomplete_lease_and_a_bad_source_name(database: Database) -> None:
     """Spec 2.4: constraints encode the states."""
     async with database.connection() as connection:
         await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())")
@@ -127,7 +127,7 @@ async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(datab
             await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'site', now())")
 
 
-async def test_every_query_is_understood_by_the_oldest_server_that_will_do(database: Database) -> None:
+async def test_the_oldest_supported_server_understands_every_query(database: Database) -> None:
     """Spec 9.1: any PostgreSQL from 15 on."""
     async with database.connection() as connection:
         for name in sql.names():
@@ -137,7 +137,7 @@ async def test_every_query_is_understood_by_the_oldest_server_that_will_do(datab
                 raise AssertionError(f"{name}: {error}") from None
 
 
-async def test_no_query_makes_a_connection_ask_what_its_types_are(database: Database) -> None:
+async def test_no_query_makes_a_connection_look_up_types(database: Database) -> None:
     """It would ask once for each, with a query that takes longer than most of ours."""
     asked = []
     async with database.connection() as connection:
@@ -159,7 +159,7 @@ async def objects(database: Database) -> set[str]:
         return {row[0] for row in await connection.fetch(OBJECTS)}
 
 
-async def test_hand_offs_are_taken_back_alone_and_applied_again_when_asked(database: Database) -> None:
+async def test_hand_offs_are_rolled_back_alone_and_applied_again_on_request(database: Database) -> None:
     """Spec 7.5."""
     before, whole = await objects(database), await schema(database)
     assert [step.name for step in await migrate.down_only(database, "handoffs")] == ["handoffs"]
@@ -178,7 +178,7 @@ async def test_hand_offs_are_taken_back_alone_and_applied_again_when_asked(datab
     assert await objects(database) == before
 
 
-async def test_a_program_that_starts_brings_an_older_schema_up_to_date_with_hand_offs_and_all(
+async def test_a_start_migrates_an_older_schema_including_hand_offs(
     database: Database,
 ) -> None:
     """Spec 7.5."""
@@ -187,7 +187,7 @@ async def test_a_program_that_starts_brings_an_older_schema_up_to_date_with_hand
     assert "handoffs" in [step.name for step in await migrate.up(database, restore_optional=False)]
 
 
-async def test_nothing_but_hand_offs_can_be_taken_back_alone(database: Database) -> None:
+async def test_only_hand_offs_can_be_rolled_back_alone(database: Database) -> None:
     """Spec 7.5."""
     before = await schema(database)
     for name in ("jobs", "schema", "nonsense"):
@@ -196,7 +196,7 @@ async def test_nothing_but_hand_offs_can_be_taken_back_alone(database: Database)
     assert await schema(database) == before
 
 
-async def test_the_updated_time_of_a_hand_off_keeps_itself(database: Database) -> None:
+async def test_the_database_sets_the_updated_time_of_a_hand_off(database: Database) -> None:
     """Spec 7.2."""
     async with database.connection() as connection:
         await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())")

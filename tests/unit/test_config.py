@@ -10,7 +10,7 @@ from headwater.core.settings import Settings, load, markdown, masked, split_conn
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_and_the_file_the_default(tmp_path: Path) -> None:
     (tmp_path / "headwater.toml").write_text('fetch_workers = 3\nlog_level = "debug"\n')
     loaded = load({"HEADWATER_FETCH_WORKERS": "7", "PATH": "/bin"}, tmp_path)
     assert loaded.settings.fetch_workers == 7
@@ -71,7 +71,7 @@ def test_lists_are_read_from_both_origins_alike(tmp_path: Path) -> None:
     assert by_file == by_environment == ("10.0.0.0/8", "::1/128")
 
 
-def test_rates_of_sources_make_one_table_and_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+def test_rates_of_both_origins_merge_and_the_environment_overrides_the_file(tmp_path: Path) -> None:
     """Spec 1.4."""
     (tmp_path / "headwater.toml").write_text('[rate_limits]\nbills = 500\n"regulations.gov" = 50\n')
     loaded = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "600", "HEADWATER_RATE_LIMIT_CRS_PER_HOUR": "7"}, tmp_path)

@@ -17,8 +17,8 @@ from headwater.db.pool import find_full_disk, without_password
         ("postgresql:///", "localhost"),
     ],
 )
-def test_a_database_is_named_by_where_it_is_looked_for(dsn: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRIBUTING: what was wrong, and where. Without a host a URL leads to a socket or to a port of this machine."""
+def test_a_database_is_named_without_its_password(dsn: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONTRIBUTING: an error names its place. A URL without a host names a socket or a port of this machine."""
     monkeypatch.delenv("PGHOST", raising=False)
     assert without_password(dsn) == named
 
@@ -29,16 +29,16 @@ def test_a_host_that_the_environment_gives_is_named(monkeypatch: pytest.MonkeyPa
     assert without_password("postgresql:///corpus") == "db.test/corpus"
 
 
-def test_a_server_that_died_of_its_full_disk_is_told_from_one_that_only_went_away() -> None:
-    """CONTRIBUTING: where its log cannot be written, PostgreSQL says why and ends, and the connection is closed."""
+def test_a_server_that_died_of_a_full_disk_differs_from_one_that_went_away() -> None:
+    """CONTRIBUTING: PostgreSQL reports that it cannot write its log and ends, and the connection is closed."""
     closed = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
     assert find_full_disk(closed) is None
     closed.__cause__ = asyncpg.DiskFullError('could not write to file "pg_wal/xlogtemp.7": No space left on device')
     assert find_full_disk(closed) == str(closed.__cause__)
 
 
-def test_a_full_disk_hides_no_other_error_of_tasks_side_by_side() -> None:
-    """CONTRIBUTING: a fault of the program's own is not told as the operator's."""
+def test_a_full_disk_hides_no_other_error_of_concurrent_tasks() -> None:
+    """CONTRIBUTING: an error of the program is not reported as one of the operator."""
     full = asyncpg.DiskFullError("could not extend file")
     assert find_full_disk(ExceptionGroup("", [full, full])) == "could not extend file"
     assert find_full_disk(ExceptionGroup("", [full, KeyError("a fault")])) is None

@@ -19,14 +19,14 @@ def test_every_reason_has_a_class_and_a_sentence(reason: Reason) -> None:
     assert Reason.of(str(reason)) is reason
 
 
-def test_only_what_may_pass_by_itself_is_retryable() -> None:
+def test_only_temporary_reasons_are_retryable() -> None:
     assert Reason.TIMEOUT.retryable
     assert Reason.WORKER_LOST.retryable
     assert not Reason.NOT_FOUND.retryable
     assert not Reason.ROBOTS_BLOCKED.retryable
 
 
-def test_no_reason_is_written_down_that_is_not_used() -> None:
+def test_every_reason_is_used() -> None:
     source = Path(errors.__file__).parents[1]
     text = "\n".join(path.read_text() for path in source.rglob("*.py") if path.name != "reasons.py")
     text += "\n".join(sql.query(name) for name in sql.names())

@@ -1,1 +1,1 @@
-"""The application: what a process opens, the roles it runs, and how it stops."""
+"""The application: it opens the parts of a process, runs its roles and stops them."""

@@ -26,7 +26,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found and how to fix it. `lines` are the last lines of a log, or one line for each problem."""
+    """The text of a check and how to fix it. `lines` are the last lines of a log, or one line for each problem."""
 
     state: State
     found: str

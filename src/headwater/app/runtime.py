@@ -31,12 +31,12 @@ from headwater.storage.folder import Corpus
 if TYPE_CHECKING:
     from headwater.http.client import HttpClient
 
-_OPEN_FILES = 65_536  # connections that are kept for the next request among them
+_OPEN_FILES = 65_536  # kept connections need open files too
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the flow needs besides: a way out, a place to read what comes, a place to keep it."""
+    """The parts of a process that polls, fetches and delivers."""
 
     context: DatabaseContext
     gate: Gate
@@ -48,7 +48,7 @@ class Runtime:
 
     @property
     def runner(self) -> Runner:
-        """What begins runs and carries them out."""
+        """The runner that starts and executes runs."""
         context = self.context
         lease = timedelta(seconds=context.settings.lease_seconds)
         return Runner(
@@ -89,8 +89,8 @@ class Runtime:
 
 @contextlib.asynccontextmanager
 async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
-    """Open what reaches out and what reads."""
-    from headwater.browser.client import BrowserClient  # as with the client
+    """Open the HTTP clients, the browser, the sandbox and the parts that use them."""
+    from headwater.browser.client import BrowserClient  # the import takes long, and most commands need no browser
 
     _allow_open_files()
     settings = context.settings
@@ -143,16 +143,16 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
 
 
 def _allow_open_files() -> None:
-    """Take as many open files as we may have: by default there are too few for connections to a thousand hosts."""
+    """Raise the limit of open files: the default is too low for connections to a thousand hosts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft < wanted:
-        with contextlib.suppress(ValueError, OSError):  # some systems allow less than they say
+        with contextlib.suppress(ValueError, OSError):  # some systems allow less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _make_client(context: DatabaseContext, max_connections: int) -> "HttpClient":
-    from headwater.http.client import HttpClient  # most commands reach nowhere, and it takes long to import
+    from headwater.http.client import HttpClient  # the import takes long, and most commands use no network
 
     settings = context.settings
     return HttpClient(
@@ -173,5 +173,5 @@ async def _open_projection(context: DatabaseContext) -> AsyncIterator[Projection
 
 
 def user_agent(settings: Settings) -> str:
-    """Say who is visiting, and where a site owner can read more."""
+    """Return the user agent, which names this program and its contact page."""
     return user_agents.user_agent(user_agents.HONEST, __version__, settings.contact_url)
