@@ -189,11 +189,11 @@ async def test_a_full_outbox_continues_where_it_stopped(
                 await fail_job(connection, f"gone{number}", "not_found")
     async with delivering(harness):
         await until_settled(harness)
-    heard = {
+    arrived = {
         hook: [one.payload["url"].rpartition("/")[2] for one in receiver.received(hook)] for hook in ("docs", "jobs")
     }
-    assert sorted(heard["docs"]) == sorted(f"d{number}" for number in range(12))
-    assert sorted(heard["jobs"]) == ["gone0", "gone10", "gone5"]
+    assert sorted(arrived["docs"]) == sorted(f"d{number}" for number in range(12))
+    assert sorted(arrived["jobs"]) == ["gone0", "gone10", "gone5"]
 
 
 async def test_a_fault_on_our_side_does_not_change_the_receiver(harness: AppHarness, receiver: ReceiverServer) -> None:

@@ -114,9 +114,9 @@ async def test_a_receiver_gets_a_handed_off_item_when_its_page_ends(
         await harness.work()
         async with delivering(harness):
             await until_settled(harness)
-    heard = {one.payload["url"]: one.payload for one in receiver.received("hook")}
-    assert heard["http://news.test/a"]["document"]["title"] == "river"
-    failed = heard["http://news.test/gone"]
+    arrived = {one.payload["url"]: one.payload for one in receiver.received("hook")}
+    assert arrived["http://news.test/a"]["document"]["title"] == "river"
+    failed = arrived["http://news.test/gone"]
     assert (failed["event"], failed["job"]["reason"]) == ("job.failed", "not_found")
     assert failed["job"]["reference_id"] == hashlib.sha256(b"news:http://news.test/gone").hexdigest()
 
@@ -129,8 +129,8 @@ async def test_a_receiver_gets_only_its_events_since_it_was_added(quick: AppHarn
     await write_all(database_of(quick), "after")
     async with delivering(quick):
         await until_settled(quick)
-    heard = {hook: sorted(one.document[0] for one in receiver.received(hook)) for hook in ("jobs", "now", "all")}
-    assert heard == {"jobs": [], "now": ["after"], "all": ["after", "before"]}
+    arrived = {hook: sorted(one.document[0] for one in receiver.received(hook)) for hook in ("jobs", "now", "all")}
+    assert arrived == {"jobs": [], "now": ["after"], "all": ["after", "before"]}
 
 
 async def test_passing_faults_lose_no_delivery_and_keep_each_document_in_order(
@@ -148,12 +148,12 @@ async def test_passing_faults_lose_no_delivery_and_keep_each_document_in_order(
     ]
     assert len(taken) == 9
     for name in "abc":
-        heard = [one for one in receiver.received("hook") if one.document[0] == name]
-        revisions = [one.document[1] for one in heard]
+        arrived = [one for one in receiver.received("hook") if one.document[0] == name]
+        revisions = [one.document[1] for one in arrived]
         assert revisions == sorted(revisions), "a later revision came before an earlier one was taken"
         assert set(revisions) == {1, 2, 3}
         for revision in (1, 2, 3):
-            assert len({one.id for one in heard if one.document[1] == revision}) == 1
+            assert len({one.id for one in arrived if one.document[1] == revision}) == 1
     reasons = {attempt.reason for row in taken for attempt in row.log}
     assert reasons == {Reason.HTTP_5XX, Reason.NETWORK, Reason.RATE_LIMITED, Reason.DELIVERED}
     assert all(attempt.elapsed_ms is not None for row in taken for attempt in row.log)

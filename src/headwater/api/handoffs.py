@@ -7,7 +7,7 @@ from pydantic import Field
 
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.record import record
+from headwater.core.record import extend, record
 from headwater.core.source import Method
 from headwater.db.handoffs import Handoff, HandoffFilter, HandoffStatus
 from headwater.db.jobs import Job, JobFilter, JobStatus
@@ -89,7 +89,7 @@ def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
         offset: Offset = 0,
     ) -> JobPage:
         """List jobs, the newest first."""
-        only = JobFilter(source, status, reason, scrape_run_id, reference_id)
+        only = JobFilter(source, status, scrape_run_id, reason, reference_id)
         return await handoffs.list_jobs(only, limit=limit, offset=offset)
 
     @app.get("/jobs/{job_id}", tags=[_TAG])
@@ -100,8 +100,7 @@ def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.post("/jobs/retry", tags=[_TAG], dependencies=TOKEN)
     async def retry_jobs(choice: JobChoice) -> RetriedJobs:
         """Reopen the chosen failed jobs, so that they wait for their pages again."""
-        only = JobFilter(source=choice.source, reason=choice.reason, scrape_run_id=choice.scrape_run_id)
-        return await handoffs.retry_jobs(only)
+        return await handoffs.retry_jobs(extend(choice, JobFilter))
 
     @app.post("/jobs/{job_id}/retry", tags=[_TAG], dependencies=TOKEN)
     async def retry_job(job_id: Id) -> Job:

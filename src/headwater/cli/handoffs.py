@@ -99,7 +99,7 @@ def list_jobs(
     """List jobs, the newest first. A job waits for the page of an item, is ready, or has failed."""
     from headwater.db.jobs import JobFilter
 
-    only = JobFilter(source, status, reason, run_id)
+    only = JobFilter(source, status, run_id, reason)
     page = run_local(lambda operations: operations.handoffs.list_jobs(only, limit=limit, offset=offset))
     if as_json:
         print_json(page)
@@ -131,7 +131,7 @@ def retry(
                 "This command needs confirmation. Run it again with --yes. Nothing was changed.",
                 reason=Reason.BAD_REQUEST,
             )
-        only = JobFilter(source, "failed", reason, run_id)
+        only = JobFilter(source, "failed", run_id, reason)
         retried = run_local(lambda operations: _retry_jobs(operations.handoffs, only, asks=not yes))
         if as_json:
             print_json(retried)

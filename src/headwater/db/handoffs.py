@@ -14,7 +14,7 @@ from headwater.core.errors import HandoffsMissing
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.db.jobs import JobStatus
+from headwater.db.jobs import JobStatus, RunFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_columns, to_record
 
@@ -57,12 +57,9 @@ class Handoff:
 
 
 @record
-class HandoffFilter:
+class HandoffFilter(RunFilter):
     """The hand-offs to list; None permits any value."""
 
-    source: str | None = None
-    status: str | None = None
-    scrape_run_id: int | None = None
     handoff_id: int | None = None
 
 

@@ -1,7 +1,7 @@
 """Typed functions over queries/jobs.sql, and the records of jobs. A trigger of the schema settles jobs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -55,13 +55,19 @@ class Job:
 
 
 @record
-class JobFilter:
-    """The jobs to list; None permits any value."""
+class RunFilter:
+    """A filter of hand-offs and jobs; None permits any value."""
 
     source: str | None = None
     status: str | None = None
-    reason: str | None = None
     scrape_run_id: int | None = None
+
+
+@record
+class JobFilter(RunFilter):
+    """The jobs to list; None permits any value."""
+
+    reason: str | None = None
     reference_id: str | None = None
     job_id: int | None = None
 
@@ -157,8 +163,10 @@ async def list_failed_ids(connection: Connection, only: JobFilter, *, after: int
 async def list_jobs(connection: Connection, only: JobFilter, *, limit: int, offset: int = 0) -> tuple[list[Job], int]:
     """List jobs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
-    rows = await connection.fetch(query("list_jobs"), *astuple(only), limit, offset)
-    total = await connection.fetchval(query("count_jobs"), *astuple(only))
+    is_fetching = {"running": True, "queued": False}.get(only.status or "")
+    stored = replace(only, status=JobStatus.QUEUED) if is_fetching else only
+    rows = await connection.fetch(query("list_jobs"), *astuple(stored), is_fetching, limit, offset)
+    total = await connection.fetchval(query("count_jobs"), *astuple(stored), is_fetching)
     return [to_record(Job, row) for row in rows], total
 
 

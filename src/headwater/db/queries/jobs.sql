@@ -59,8 +59,8 @@ UPDATE ingestion_jobs j SET status = 'queued', reason = NULL, settled_at = NULL,
 FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.status = 'failed'
 
 -- name: list_jobs
--- The newest first. NULL permits any: $1 source's name, $2 status, $3 reason, $4 run, $5 item, $6 one id; $7 limit,
--- $8 offset
+-- The newest first. NULL permits any: $1 source's name, $2 status, $3 run, $4 reason, $5 item, $6 one id, $7 whether the
+-- page is being fetched; $8 limit, $9 offset
 SELECT j.job_id, j.reference_id, j.payload_hash, s.name AS source, i.title, u.url, j.scrape_run_id,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status,
        j.reason, CASE WHEN j.status = 'ready' THEN d.id END AS document_id, j.created_at, j.updated_at, j.settled_at
@@ -71,24 +71,20 @@ JOIN url_frontier u ON u.id = j.url_id
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id
 LEFT JOIN documents d ON d.url_id = j.url_id
 WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
-  AND ($2::text IS NULL OR CASE $2 WHEN 'running' THEN j.status = 'queued' AND q.lease_token IS NOT NULL
-                                   WHEN 'queued' THEN j.status = 'queued' AND q.lease_token IS NULL
-                                   ELSE j.status = $2 END)
-  AND ($3::text IS NULL OR j.reason = $3) AND ($4::bigint IS NULL OR j.scrape_run_id = $4)
-  AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
-ORDER BY j.job_id DESC LIMIT $7 OFFSET $8
+  AND ($2::text IS NULL OR j.status = $2) AND ($3::bigint IS NULL OR j.scrape_run_id = $3)
+  AND ($4::text IS NULL OR j.reason = $4) AND ($5::text IS NULL OR j.reference_id = $5)
+  AND ($6::bigint IS NULL OR j.job_id = $6) AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7)
+ORDER BY j.job_id DESC LIMIT $8 OFFSET $9
 
 -- name: count_jobs
--- $1 to $6 as in list_jobs
+-- $1 to $7 as in list_jobs
 SELECT count(*)
 FROM ingestion_jobs j
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
 WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
-  AND ($2::text IS NULL OR CASE $2 WHEN 'running' THEN j.status = 'queued' AND q.lease_token IS NOT NULL
-                                   WHEN 'queued' THEN j.status = 'queued' AND q.lease_token IS NULL
-                                   ELSE j.status = $2 END)
-  AND ($3::text IS NULL OR j.reason = $3) AND ($4::bigint IS NULL OR j.scrape_run_id = $4)
-  AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
+  AND ($2::text IS NULL OR j.status = $2) AND ($3::bigint IS NULL OR j.scrape_run_id = $3)
+  AND ($4::text IS NULL OR j.reason = $4) AND ($5::text IS NULL OR j.reference_id = $5)
+  AND ($6::bigint IS NULL OR j.job_id = $6) AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7)
 
 -- name: count_unsettled_jobs
 -- Jobs whose pages are being fetched count as queued. $1 how many to count of each at most
