@@ -34,32 +34,25 @@ MAX_BODY_BYTES = 8 * 1024 * 1024  # the largest batch of URLs fits
 _OPERATION = "operation"
 _ERRORS = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 _RETRY_AFTER_SECONDS = "5"
+_NOT_FOUND = {reason for reason in Reason if reason.startswith("unknown_")} - {
+    Reason.UNKNOWN_KIND,
+    Reason.UNKNOWN_SCHEMA,
+}
 _STATUS = {
+    **dict.fromkeys(_NOT_FOUND, 404),
+    **dict.fromkeys(BODY_REASONS, 500),  # a stored file is at fault, not the request
     Reason.TOKEN_REQUIRED: 401,
-    Reason.UNKNOWN_DOCUMENT: 404,
-    Reason.UNKNOWN_SOURCE: 404,
-    Reason.UNKNOWN_URL: 404,
-    Reason.UNKNOWN_HOST: 404,
     Reason.HOST_IN_USE: 409,
     Reason.HOST_BUSY: 409,
-    Reason.UNKNOWN_PATH: 404,
-    Reason.UNKNOWN_RUN: 404,
-    Reason.UNKNOWN_DAY: 404,
-    Reason.UNKNOWN_REVISION: 404,
     Reason.RUN_UNDER_WAY: 409,
-    Reason.UNKNOWN_JOB: 404,
-    Reason.UNKNOWN_HANDOFF: 404,
     Reason.NOT_FAILED: 409,
-    Reason.HANDOFFS_MISSING: 503,
     Reason.SOURCE_EXISTS: 409,
-    Reason.UNKNOWN_WEBHOOK: 404,
-    Reason.UNKNOWN_DELIVERY: 404,
     Reason.WEBHOOK_EXISTS: 409,
+    Reason.STORAGE: 500,
+    Reason.HANDOFFS_MISSING: 503,
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
-    Reason.STORAGE: 500,
     Reason.BUSY: 503,
-    **dict.fromkeys(BODY_REASONS, 500),  # a stored file is at fault, not the request
 }
 
 

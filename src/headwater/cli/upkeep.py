@@ -15,7 +15,6 @@ from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
-    from headwater.documents.upkeep import SweepReport
 
 
 def source_janitor(
@@ -29,13 +28,7 @@ def source_janitor(
     if (name is None) is not all_sources:
         raise OperatorError("Name a source, or use --all.", reason=Reason.BAD_REQUEST)
     age = parse_duration(older_than, "--older-than")
-
-    async def sweep(operations: "LocalOperations") -> "SweepReport":
-        if name is None:
-            return await operations.upkeep.sweep_all(older_than=age, dry_run=dry_run)
-        return await operations.upkeep.sweep(name, older_than=age, dry_run=dry_run)
-
-    report = run_local(sweep)
+    report = run_local(lambda operations: operations.upkeep.sweep(name, older_than=age, dry_run=dry_run))
     if as_json:
         print_json(report)
     else:

@@ -12,7 +12,7 @@ from headwater.core.record import record
 from headwater.core.source import Source
 from headwater.db import hosts
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_record
 
 MAX_ROWS = 20  # of sightings, fetches, other addresses, hand-offs and jobs, each
 MAX_COUNT = 1000  # counts end here
@@ -128,7 +128,8 @@ class UrlFacts:
     """Newest first."""
 
 
-class HostFacts(NamedTuple):
+@record
+class HostFacts:
     """A host, and the turn that its URLs wait for."""
 
     host: str
@@ -172,26 +173,28 @@ async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUr
     document = await connection.fetchrow(query("why_document"), page_id)
     jobs = await connection.fetch(query("why_jobs"), page_id, row["url"], MAX_ROWS)
     handoffs = await _read_handoffs(connection, page_id, row["url"])
-    facts = _pick(
+    facts = to_record(
         UrlFacts,
         row,
-        reason=_reason(row["reason"]),
-        origin=Origin(row["origin"]),
         moved_to=next((address["url"] for address in addresses if not address["is_same_page"]), None),
         other_addresses=[address["url"] for address in addresses if address["is_same_page"]],
-        queued=_pick(QueueEntry, row) if row["due_at"] else None,
-        sightings=[_pick(SourceSighting, found) for found in sightings],
+        queued=dict(row) if row["due_at"] else None,
+        sightings=list(map(dict, sightings)),
         sightings_total=sightings[0]["total"] if sightings else 0,
-        fetches=[_pick(FetchAttempt, found, reason=Reason.of(found["reason"])) for found in reversed(fetches)],
+        fetches=list(map(dict, reversed(fetches))),
         fetches_total=fetches[0]["total"] if fetches else 0,
-        document=_pick(DocumentFacts, document) if document else None,
-        handoffs=[_pick(HandoffFacts, found, reason=Reason.of(found["reason"])) for found in handoffs],
-        jobs=[_pick(JobFacts, found, reason=_reason(found["reason"])) for found in jobs],
+        document=document and dict(document),
+        handoffs=list(map(dict, handoffs)),
+        jobs=list(map(dict, jobs)),
     )
     source = Source(
         row["source_id"], row["source_name"], row["kind"], row["settings"], row["enabled"], row["created_at"]
     )
-    return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], _read_host(host))
+    # The driver returns infinite times without a time zone.
+    times = {name: host[name] and host[name].replace(tzinfo=UTC) for name in ("not_before", "closed_until")}
+    return StoredUrl(
+        facts, row["depth"], row["hops"], source, row["page_delay_ms"], to_record(HostFacts, host, **times)
+    )
 
 
 async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:
@@ -200,20 +203,3 @@ async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list
             return await connection.fetch(query("why_handoffs"), page_id, url, MAX_ROWS)
     except asyncpg.UndefinedTableError:
         return []
-
-
-def _read_host(row: dict[str, Any]) -> HostFacts:
-    # The driver returns infinite times without a time zone.
-    times = {name: row[name] and row[name].replace(tzinfo=UTC) for name in ("not_before", "closed_until")}
-    values = row | times | {"blocked_reason": _reason(row["blocked_reason"])}
-    return HostFacts(*(values[name] for name in HostFacts._fields))
-
-
-def _pick(record_type: type[Any], row: Mapping[str, Any], **values: Any) -> Any:
-    """Make a record of the given values and, for its other fields, of the columns with their names."""
-    names = record_type.__dataclass_fields__
-    return record_type(**{name: values[name] if name in values else row[name] for name in names})
-
-
-def _reason(code: str | None) -> Reason | None:
-    return Reason.of(code) if code else None

@@ -21,7 +21,7 @@ from headwater.sandbox.pool import make_sandbox
 from headwater.storage import backup, restore
 from headwater.storage.backup import OnStep
 from headwater.storage.backup_manifest import Manifest
-from headwater.storage.folder import Corpus, Drafts
+from headwater.storage.folder import Corpus
 
 PAGE = 50
 OnProgress = Callable[[int, int], None]
@@ -102,35 +102,35 @@ class UpkeepOperations:
         self._context = context
         self._corpus = Corpus(context.settings.data_dir / "corpus")
 
-    async def sweep(self, source: str, *, older_than: timedelta, dry_run: bool = False) -> SweepReport:
-        """Remove the old drafts of a source, or only count them."""
-        await self._find_source(source)
-        drafts = await self._sweep(source, older_than, dry_run)
-        return _report_sweeps([SourceSweep(source, *drafts)], [], dry_run=dry_run)
-
-    async def sweep_all(self, *, older_than: timedelta, dry_run: bool = False) -> SweepReport:
-        """Remove the old drafts of all sources, or only count them."""
-        async with self._context.database.connection() as connection:
-            names = [source.name for source in await sources.get_all_sources(connection)]
-        sweeps = []
-        for name in names:
-            try:
-                sweeps.append(SourceSweep(name, *await self._sweep(name, older_than, dry_run)))
-            except StorageFailed as error:
-                sweeps.append(SourceSweep(name, 0, 0, str(error)))
-        folders = await asyncio.to_thread(self._corpus.folders)
-        return _report_sweeps(sweeps, [folder for folder in folders if folder not in names], dry_run=dry_run)
-
-    async def _sweep(self, source: str, older_than: timedelta, dry_run: bool) -> Drafts:
+    async def sweep(self, source: str | None, *, older_than: timedelta, dry_run: bool = False) -> SweepReport:
+        """Remove the old drafts of a source, or of all sources, or only count them."""
         lease = self._context.settings.lease_seconds
         if older_than.total_seconds() < lease:
             raise OperatorError(
                 f"A worker may use a draft until its lease ends. Sweep no draft that is younger than {lease:g} s.",
                 reason=Reason.BAD_REQUEST,
             )
-        # The times of files are those of this machine, not of the database.
-        before = datetime.now(UTC) - older_than
-        return await asyncio.to_thread(self._corpus.sweep, source, before, dry_run=dry_run)
+        if source is not None:
+            await self._find_source(source)
+        async with self._context.database.connection() as connection:
+            names = [known.name for known in await sources.get_all_sources(connection)]
+        before = datetime.now(UTC) - older_than  # the times of files are those of this machine, not of the database
+        sweeps = []
+        for name in names if source is None else [source]:
+            try:
+                sweeps.append(SourceSweep(name, *await asyncio.to_thread(self._corpus.sweep, name, before, dry_run)))
+            except StorageFailed as error:
+                if source is not None:
+                    raise
+                sweeps.append(SourceSweep(name, 0, 0, str(error)))
+        folders = [] if source is not None else await asyncio.to_thread(self._corpus.folders)
+        return SweepReport(
+            dry_run=dry_run,
+            drafts=sum(sweep.drafts for sweep in sweeps),
+            bytes=sum(sweep.bytes for sweep in sweeps),
+            sources=sweeps,
+            without_source=[folder for folder in folders if folder not in names],
+        )
 
     @contextlib.asynccontextmanager
     async def verify(
@@ -236,11 +236,6 @@ def _report_backup(manifest: Manifest, folder: Path) -> BackupReport:
         missing=manifest.missing,
         differing=manifest.differing,
     )
-
-
-def _report_sweeps(sweeps: list[SourceSweep], without_source: list[str], *, dry_run: bool) -> SweepReport:
-    drafts, size = sum(sweep.drafts for sweep in sweeps), sum(sweep.bytes for sweep in sweeps)
-    return SweepReport(dry_run, drafts, size, sweeps, without_source)
 
 
 def _report_verify(journal: Journal, resumed_after: int | None) -> VerifyReport:

@@ -114,7 +114,7 @@ class Corpus:
                 pass
             yield is_running
 
-    def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Drafts:
+    def sweep(self, source: str, before: datetime, dry_run: bool = False) -> Drafts:
         """Remove the drafts of a source that were last written before a time, or only count them.
 
         Only regular files directly in the draft folder with the name of a draft are removed. No link is followed.
