@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from headwater.extraction.markdown_escape import cell, heading, paragraph
+from headwater.extraction.markdown_escape import escape_cell, escape_heading, escape_paragraph
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SIGNS = "=#>-+*_`~|\\[]()<>&;!.:\"'/@ 1a\u00e9"
@@ -20,12 +20,12 @@ def shown(token: Token) -> str:
 
 @given(TEXTS)
 def test_a_paragraph_renders_as_its_text(text: str) -> None:
-    opened, inline, closed = READER.parse(paragraph(text))
+    opened, inline, closed = READER.parse(escape_paragraph(text))
     assert (opened.type, shown(inline), closed.type) == ("paragraph_open", text, "paragraph_close")
 
 
 def test_no_line_of_a_paragraph_begins_a_block() -> None:
-    assert paragraph("above\n---\n2. and\n# so on") == "above\n\\---\n2\\. and\n\\# so on"
+    assert escape_paragraph("above\n---\n2. and\n# so on") == "above\n\\---\n2\\. and\n\\# so on"
 
 
 @given(st.lists(TEXTS, min_size=2, max_size=3).map("\n".join))
@@ -37,19 +37,19 @@ def test_no_line_of_a_paragraph_begins_a_block() -> None:
 @example("[x\ny]: http://a.test/")
 @example("[a]: b\n[x\ny]: http://a.test/")
 def test_a_paragraph_of_several_lines_renders_as_its_text(text: str) -> None:
-    opened, inline, closed = READER.parse(paragraph(text))
+    opened, inline, closed = READER.parse(escape_paragraph(text))
     assert (opened.type, shown(inline), closed.type) == ("paragraph_open", text, "paragraph_close")
 
 
 @given(TEXTS)
 def test_a_heading_renders_as_its_text(text: str) -> None:
-    opened, inline, _ = READER.parse(heading(text, 2))
+    opened, inline, _ = READER.parse(escape_heading(text, 2))
     assert (opened.tag, shown(inline)) == ("h2", text)
 
 
 @given(st.lists(TEXTS, min_size=2, max_size=3))
 def test_cells_render_as_their_texts(texts: list[str]) -> None:
-    row = f"| {' | '.join(map(cell, texts))} |"
+    row = f"| {' | '.join(map(escape_cell, texts))} |"
     tokens = READER.parse("\n".join([row, "|" + " --- |" * len(texts), row]))
     assert [shown(token) for token in tokens if token.type == "inline"] == texts * 2
 
@@ -69,7 +69,7 @@ def test_cells_render_as_their_texts(texts: list[str]) -> None:
     ],
 )
 def test_plain_prose_has_no_backslashes(text: str) -> None:
-    assert paragraph(text) == heading(text, 1)[2:] == text
+    assert escape_paragraph(text) == escape_heading(text, 1)[2:] == text
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_plain_prose_has_no_backslashes(text: str) -> None:
     ],
 )
 def test_markup_in_a_text_gets_one_backslash(text: str, written: str) -> None:
-    assert paragraph(text) == written
+    assert escape_paragraph(text) == written

@@ -21,24 +21,24 @@ class DocumentText:
     texts: list[str] = field(default_factory=list)
     markdown_parts: list[str] = field(default_factory=list)
 
-    def heading(self, text: str, level: int) -> None:
+    def add_heading(self, text: str, level: int) -> None:
         """Add a heading. The title has level one."""
-        self._add(text, markdown_escape.heading(text, min(level, _MAX_HEADING_LEVEL)))
+        self._add(text, markdown_escape.escape_heading(text, min(level, _MAX_HEADING_LEVEL)))
 
-    def paragraph(self, text: str) -> None:
+    def add_paragraph(self, text: str) -> None:
         """Add a paragraph."""
-        self._add(text, markdown_escape.paragraph(text))
+        self._add(text, markdown_escape.escape_paragraph(text))
 
-    def lines(self, lines: Iterable[str]) -> None:
+    def add_lines(self, lines: Iterable[str]) -> None:
         """Add a list."""
         items = [line for line in map(one_line, lines) if line]
-        self._add("\n".join(items), "\n".join(f"- {markdown_escape.paragraph(line)}" for line in items))
+        self._add("\n".join(items), "\n".join(f"- {markdown_escape.escape_paragraph(line)}" for line in items))
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
+    def add_table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add a table. The first row is its head. Rows may be shorter than the widest."""
         width = max((len(row) for row in rows), default=0)
         head = [*rows[0], *[""] * (width - len(rows[0]))] if rows else []
-        markdown_parts = [f"| {' | '.join(map(markdown_escape.cell, row))} |" for row in (head, *rows[1:])]
+        markdown_parts = [f"| {' | '.join(map(markdown_escape.escape_cell, row))} |" for row in (head, *rows[1:])]
         markdown_parts.insert(1, f"|{' --- |' * width}")
         self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(markdown_parts))
 

@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article
-from headwater.extraction.html.blocks import HEADINGS, Block, size_of
+from headwater.extraction.html.blocks import HEADINGS, Block, text_size
 from headwater.extraction.html.titles import SEPARATOR
 
 _MAX_OTHER_PROSE = 100  # letters in sentences that interstitials do not have
@@ -133,14 +133,14 @@ def find_interstitial(
     tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
 ) -> Reason | None:
     """Return which interstitial a page is. `blocks` are all its blocks, `kept` are those of its main text."""
-    page = _Page(tree, article, blocks, kept)
+    page = _PageText(tree, article, blocks, kept)
     is_long = sum(block.size for block in kept if block.is_prose) > _MAX_PROSE
     if is_long and not page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES):
         return None
     return next((reason for reason, is_sort in _SORTS.items() if is_sort(page)), None)
 
 
-class _Page:
+class _PageText:
     """The texts of a page, in lower case. Most pages need only the names."""
 
     def __init__(
@@ -186,14 +186,14 @@ class _Page:
     def has_other_prose(self, own: re.Pattern[str]) -> bool:
         """Return whether much of the prose is in sentences without the words of the interstitial."""
         other = (text for text in self.prose if len(text) > _MAX_LINE or not own.fullmatch(text))
-        return sum(map(size_of, other)) >= _MAX_OTHER_PROSE
+        return sum(map(text_size, other)) >= _MAX_OTHER_PROSE
 
     def has_mark(self, selector: str, *scripts: str) -> bool:
         """Return whether an element matches, or a script contains one of the names."""
         return self.tree.css_first(selector) is not None or any(map(self.tree.scripts_contain, scripts))
 
 
-def _is_challenge(page: _Page) -> bool:
+def _is_challenge(page: _PageText) -> bool:
     if page.is_stated:
         return False
     is_named = page.is_named(_CHALLENGE_NAMES, _CHALLENGE_SENTENCES)
@@ -203,7 +203,7 @@ def _is_challenge(page: _Page) -> bool:
     return is_short and page.has_mark(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
 
 
-def _is_not_found(page: _Page) -> bool:
+def _is_not_found(page: _PageText) -> bool:
     if page.is_stated:
         return False
     is_named = page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES)
@@ -212,12 +212,12 @@ def _is_not_found(page: _Page) -> bool:
     return not page.has_other_prose(_NOT_FOUND_SENTENCES) or (is_named and page.has_mark(_NOT_FOUND_MARKS))
 
 
-def _is_login(page: _Page) -> bool:
+def _is_login(page: _PageText) -> bool:
     is_form = page.is_named(_LOGIN_NAMES) and page.has_mark('input[type="password"], input[type="email"]')
     return (is_form or page.says(_LOGIN_SENTENCES)) and not page.has_other_prose(_LOGIN_SENTENCES)
 
 
-def _is_consent(page: _Page) -> bool:
+def _is_consent(page: _PageText) -> bool:
     if page.is_stated or page.letters > _MAX_LETTERS_OF_CONSENT_PAGE or page.is_named(_POLICY):
         return False
     if not page.says(_CONSENT_SENTENCES):
@@ -269,7 +269,7 @@ def _is_in_frame(block: Block) -> bool:
     return any(not _FRAME_NAMES.isdisjoint(element.names) for element in block.element.near())
 
 
-def _buttons(page: _Page) -> Iterator[str]:
+def _buttons(page: _PageText) -> Iterator[str]:
     yield from page.sentences  # a link may look like a button
     for node in islice(page.tree.css(_BUTTONS), _MAX_BUTTONS):
         texts = (

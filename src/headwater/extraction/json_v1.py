@@ -20,7 +20,7 @@ class _Topic(msgspec.Struct):
     topic: str | None = None
 
 
-class _Report(msgspec.Struct, rename="camel"):
+class _CrsReport(msgspec.Struct, rename="camel"):
     id: str
     title: str
     summary: str | None = None
@@ -29,8 +29,8 @@ class _Report(msgspec.Struct, rename="camel"):
     topics: list[_Topic] | None = None
 
 
-class _Record(msgspec.Struct, rename={"report": "CRSReport"}):
-    report: _Report
+class _CrsRecord(msgspec.Struct, rename={"report": "CRSReport"}):
+    report: _CrsReport
 
 
 def normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
@@ -44,13 +44,15 @@ def normalize_json(body: bytes, url: str, content_type: str | None, selectors: M
     published_at = parse_date((report.publish_date or "")[: len("2026-01-15")])
     authors = [one_line(author.author) for author in report.authors or () if author.author]
     abstract = summary.partition("\n\n")[0]
-    blocks = _blocks(title, report, summary)
-    return blocks.make_article(url, "json", title=title, authors=authors, published_at=published_at, abstract=abstract)
+    document = _write_document(title, report, summary)
+    return document.make_article(
+        url, "json", title=title, authors=authors, published_at=published_at, abstract=abstract
+    )
 
 
-def _parse(body: bytes, url: str) -> _Report:
+def _parse(body: bytes, url: str) -> _CrsReport:
     try:
-        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=_Record).report
+        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=_CrsRecord).report
     except msgspec.ValidationError as error:
         message = f"The record of a report has an unknown schema ({error})."
         raise Unreadable(message, reason=Reason.UNKNOWN_SCHEMA, url=url) from None
@@ -58,13 +60,13 @@ def _parse(body: bytes, url: str) -> _Report:
         raise Unreadable(f"The record is not JSON: {error}.", url=url) from None
 
 
-def _blocks(title: str, report: _Report, summary: str) -> DocumentText:
-    blocks = DocumentText()
-    blocks.heading(title, 1)
-    blocks.paragraph(one_line(report.id))
+def _write_document(title: str, report: _CrsReport, summary: str) -> DocumentText:
+    document = DocumentText()
+    document.add_heading(title, 1)
+    document.add_paragraph(one_line(report.id))
     for paragraph in summary.split("\n\n"):
-        blocks.paragraph(paragraph)
+        document.add_paragraph(paragraph)
     if topics := [topic.topic for topic in report.topics or () if topic.topic]:
-        blocks.heading("Topics", 2)
-        blocks.lines(topics)
-    return blocks
+        document.add_heading("Topics", 2)
+        document.add_lines(topics)
+    return document

@@ -36,7 +36,7 @@ def escape_line(text: str) -> str:
     return text
 
 
-def paragraph(text: str) -> str:
+def escape_paragraph(text: str) -> str:
     """Escape lines, so that they begin no heading, list, quotation or code block."""
     text = escape_line(text)
     if "\n" not in text:
@@ -62,12 +62,12 @@ def _line(text: str) -> str:
     return f"\\{text}"
 
 
-def heading(text: str, level: int) -> str:
+def escape_heading(text: str, level: int) -> str:
     """Return a heading. Signs at the end of its text do not close it."""
     text = escape_line(text)
     return "#" * level + " " + (_ENDS_HEADING.sub(r"\\", text) if text.endswith("#") else text)
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Return a cell of a pipe table as one line."""
     return escape_line(text).replace("|", "\\|").replace("\n", " ")

@@ -95,7 +95,7 @@ class Block:
     def __init__(self, element: Element, text: str, links: int) -> None:
         self.element = element
         self.text = text
-        self.size = size = size_of(text)
+        self.size = size = text_size(text)
         self.links = links = min(links, len(text)) * size // len(text)
         # The block reads like a sentence or more.
         self.is_prose = size >= 40 and links * 4 <= size and (size >= 100 or text[-1] in SENTENCE_ENDS)
@@ -103,7 +103,7 @@ class Block:
         self.likeness = element.tag, element.names, element.parent and element.parent.names
 
 
-def size_of(text: str) -> int:
+def text_size(text: str) -> int:
     """Return about how many letters the same text has in English. Some scripts need fewer letters for a word."""
     return len(text) if text.isascii() else (len(text) + len(text.encode())) // 2
 

@@ -19,9 +19,9 @@ from headwater.extraction.html.metadata import TRUST, read_metadata
 from headwater.extraction.html.selectors import SELECTOR_KEYS, check_selector
 from headwater.extraction.sniffing import require_page
 
-_ABSTRACT_OVER = 40
+_MIN_ABSTRACT_LENGTH = 40
 _MAX_INTERSTITIAL_LENGTH = 6_000  # a page that is not found may present many other pages
-_LONGEST_ABSTRACT = 5000
+_MAX_ABSTRACT_LENGTH = 5000
 _MAX_TAGS = 150_000  # parsing more takes over two seconds
 _MAX_PAGE_LENGTH = 10_000_000  # parsing a longer page may take a gigabyte
 _DEPTH_CHECK_LENGTH = 2_000_000  # characters of a page with too many tags
@@ -160,5 +160,5 @@ def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
 
 
 def _first_paragraph(text: str) -> str | None:
-    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
-    return paragraph and paragraph[:_LONGEST_ABSTRACT]
+    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _MIN_ABSTRACT_LENGTH), None)
+    return paragraph and paragraph[:_MAX_ABSTRACT_LENGTH]

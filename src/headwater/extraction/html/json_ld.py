@@ -33,22 +33,22 @@ def find_article(scripts: Iterable[str]) -> dict[str, Any]:
     return dated
 
 
-def texts(value: object) -> Iterator[str]:
+def read_texts(value: object) -> Iterator[str]:
     """Yield the texts of a value: a text, an object with a name, or a list of these."""
     for one in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
-            yield from texts(one.get("name"))
+            yield from read_texts(one.get("name"))
 
 
-def addresses(value: object) -> Iterator[str]:
+def read_addresses(value: object) -> Iterator[str]:
     """Yield the addresses of a value: an address, an object with one, or a list of these."""
     for one in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
-            yield from addresses(one.get("url") or one.get("contentUrl") or one.get("@id"))
+            yield from read_addresses(one.get("url") or one.get("contentUrl") or one.get("@id"))
 
 
 def _load(script: str) -> object:

@@ -42,7 +42,7 @@ def _lists_around(element: Element) -> Iterator[Element]:
 
 def _table(cells: list[Block]) -> Iterator[str]:
     for number, (_, row) in enumerate(groupby(cells, key=lambda cell: _row(cell.element).order)):
-        texts = [markdown_escape.cell(cell.text) for cell in row]
+        texts = [markdown_escape.escape_cell(cell.text) for cell in row]
         yield f"| {' | '.join(texts)} |"
         if number == 0:
             yield "|" + " --- |" * len(texts)
@@ -59,14 +59,14 @@ def _items(blocks: Iterable[Block]) -> Iterator[str]:
         numbers[within] = number = numbers.get(within, 0) + 1
         mark = f"{number}." if within.tag == "ol" else "-"
         indent = " " * min(sum(_INDENTS[element.tag] for element in above), _WIDEST_INDENT)
-        yield f"{indent}{mark} {markdown_escape.paragraph(block.text)}"
+        yield f"{indent}{mark} {markdown_escape.escape_paragraph(block.text)}"
 
 
 def _paragraph(block: Block) -> str:
     tag = block.element.tag
     if tag in HEADINGS:
-        return markdown_escape.heading(block.text, int(tag[1]))
-    text = _fenced(block.text) if tag == "pre" else markdown_escape.paragraph(block.text)
+        return markdown_escape.escape_heading(block.text, int(tag[1]))
+    text = _fenced(block.text) if tag == "pre" else markdown_escape.escape_paragraph(block.text)
     quoted = any(element.tag == "blockquote" for element in block.element.near())
     return "> " + text.replace("\n", "\n> ") if quoted else text
 

@@ -166,7 +166,7 @@ class _PageFields:
 
     def bylines(self) -> Iterator[Candidate]:
         yield from self._from_selector("byline")
-        names = (plain_text(name) for name in json_ld.texts(self._article.get("author")))
+        names = (plain_text(name) for name in json_ld.read_texts(self._article.get("author")))
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._from_meta(*_AUTHOR_META))]
         yield from stated
@@ -225,7 +225,7 @@ class _PageFields:
         if selector := self._selectors.get("image"):
             yield from ((_image_address(node), "selector") for node in self._find(selector))
         stated = [(address, "opengraph") for address in self._from_meta("og:image:secure_url", "og:image") if address]
-        stated += [(address, "json-ld") for address in json_ld.addresses(self._article.get("image"))]
+        stated += [(address, "json-ld") for address in json_ld.read_addresses(self._article.get("image"))]
         stated += [(address, "meta") for address in self._from_meta("twitter:image", "twitter:image:src") if address]
         stated = [found for found in stated if len(found[0]) <= _MAX_ADDRESS_LENGTH]
         shown = self._image_addresses_on_page() if stated else ""
@@ -249,7 +249,7 @@ class _PageFields:
 
     @cached_property
     def _site_names(self) -> list[str]:
-        publisher = next(json_ld.texts(self._article.get("publisher")), "")
+        publisher = next(json_ld.read_texts(self._article.get("publisher")), "")
         stated = [*self._from_meta("og:site_name", "application-name", "apple-mobile-web-app-title"), publisher]
         return [*filter(None, stated), urlsplit(self._url).hostname or ""]
 
@@ -260,7 +260,7 @@ class _PageFields:
     def canonical_urls(self) -> Iterator[Candidate]:
         yield _attribute(self._tree.css_first('link[rel~="canonical"]'), "href"), "dom"
         yield from ((address, "opengraph") for address in self._from_meta("og:url"))
-        addresses = json_ld.addresses([self._article.get("url"), self._article.get("mainEntityOfPage")])
+        addresses = json_ld.read_addresses([self._article.get("url"), self._article.get("mainEntityOfPage")])
         yield from ((address, "json-ld") for address in addresses)
 
     def absolute(self, address: str) -> str | None:
@@ -271,7 +271,7 @@ class _PageFields:
         return (plain_text(self._meta[name]) for name in names if name in self._meta)
 
     def _from_linked_data(self, name: str) -> Iterator[Candidate]:
-        return ((plain_text(text), "json-ld") for text in json_ld.texts(self._article.get(name)))
+        return ((plain_text(text), "json-ld") for text in json_ld.read_texts(self._article.get(name)))
 
     def _from_selector(self, name: str, *attributes: str) -> Iterator[Candidate]:
         selector = self._selectors.get(name)

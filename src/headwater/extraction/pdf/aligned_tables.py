@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from headwater.extraction.pdf.drawings import RulingLine
 from headwater.extraction.pdf.lines import Line
 from headwater.extraction.pdf.page_content import Word
-from headwater.extraction.pdf.tables import Table, cell_text
+from headwater.extraction.pdf.tables import PdfTable, cell_text
 
 _FIGURE = re.compile(
     r"[($\u2212\u2013\u2014+*-]*[$\u20ac\u00a3]?[.,]*\d[\d.,:/\u2013-]*[%)*a-z\u2020\u2021]{0,3}"
     r"|[-\u2013\u2014\u2212*]+|\(?(?:NA|N/A|n\.a\.|X|Z|D|S|B)\)?|\$"
 )
 _YEAR = re.compile(r"(?:19|20)\d\d(?:[-\u2013/]\d\d(?:\d\d)?)?")
-_FEWEST_ROWS = 3
+_MIN_ROWS = 3
 _LINES_BETWEEN = 2  # lines without columns between two rows, at most
-_FARTHEST = 3.0  # times the height of a line, from one row to the next
+_MAX_DISTANCE = 3.0  # times the height of a line, from one row to the next
 _CROSSING = 0.12  # the share of rows that may cross a gap between columns
-_MOST = 0.7  # of the rows
+_MOST_ROWS = 0.7  # of the rows
 _SPACE = 0.5  # of the letter size; a space between words is narrower
 _WIDE_RULE = 0.75  # of the table's width
 _TITLE = 0.5  # of the table's width; a wider piece is not a cell of the head
 _TOO_WIDE = 0.6  # of the width of all lines; a wider piece is not a cell
-_LONGEST_CELL = 45
-_LONGEST_HEAD = 12  # lines
-_MOST_COLUMNS = 100  # tables with more are drawings
+_MAX_CELL_LENGTH = 45
+_MAX_HEAD_LINES = 12  # lines
+_MAX_COLUMNS = 100  # tables with more are drawings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Column:
     x1: float
 
 
-def find_aligned_tables(lines: Sequence[Line], rules: Sequence[RulingLine]) -> Iterator[tuple[int, int, Table]]:
+def find_aligned_tables(lines: Sequence[Line], rules: Sequence[RulingLine]) -> Iterator[tuple[int, int, PdfTable]]:
     """Yield each table with the number of its first line and the number after its last line."""
     taken = 0
     for start, end in _find_runs(lines):
@@ -71,13 +71,13 @@ def _has_figures(line: Line) -> bool:
 
 
 def _is_far(before: Line, line: Line) -> bool:
-    return line.table_number is not None or line.top - before.bottom > _FARTHEST * max(line.size, 1.0)
+    return line.table_number is not None or line.top - before.bottom > _MAX_DISTANCE * max(line.size, 1.0)
 
 
 def _columns(lines: Sequence[Line]) -> list[Column]:
     """Return the columns. At most a small share of the rows crosses a gap between two columns."""
     rows = [line for line in lines if _has_figures(line)]
-    if len(rows) < _FEWEST_ROWS:
+    if len(rows) < _MIN_ROWS:
         rows = [line for line in lines if len(line.segments) >= 2]
     ends = sorted((x, step) for row in rows for piece in row.segments for x, step in ((piece.x0, 1), (piece.x1, -1)))
     allowed = int(_CROSSING * len(rows))
@@ -93,7 +93,7 @@ def _columns(lines: Sequence[Line]) -> list[Column]:
                 columns[-1] = Column(columns[-1].x0, x)
             elif x > begun:
                 columns.append(Column(begun, x))
-    if len(columns) > _MOST_COLUMNS:
+    if len(columns) > _MAX_COLUMNS:
         return []
     return [part for column in columns for part in _split_column(column, rows)]
 
@@ -104,7 +104,7 @@ def _split_column(column: Column, rows: Sequence[Line]) -> list[Column]:
     tails = [_figures_at_end(piece) for piece in pieces]
     count, often = Counter(map(len, tails)).most_common(1)[0] if tails else (0, 0)
     is_whole = sum(len(tail) == len(piece.words) for tail, piece in zip(tails, pieces, strict=True)) > len(pieces) / 2
-    if count < (2 if is_whole else 1) or often < _FEWEST_ROWS or often < _MOST * len(pieces):
+    if count < (2 if is_whole else 1) or often < _MIN_ROWS or often < _MOST_ROWS * len(pieces):
         return [column]
     tails = [tail for tail in tails if len(tail) == count]
     parts = [
@@ -139,16 +139,16 @@ def _figures_at_end(piece: Line) -> list[Word]:
 
 def _is_table(lines: Sequence[Line], columns: Sequence[Column]) -> bool:
     rows = [line for line in lines if len(line.segments) >= 2]
-    if len(rows) < _FEWEST_ROWS or len(columns) < 2:
+    if len(rows) < _MIN_ROWS or len(columns) < 2:
         return False
     pieces = [piece for row in rows for piece in row.segments[1:]]
     figures = sum(all(_FIGURE.fullmatch(word.text) for word in piece.words) for piece in pieces)
     filled_columns = [column for column in columns if _has_text(column, rows)]
     if len(filled_columns) == 2:
-        return figures >= _MOST * len(pieces) and len(rows) * 2 >= len(lines)
+        return figures >= _MOST_ROWS * len(pieces) and len(rows) * 2 >= len(lines)
     filled = sum(len(_split_cells(row, columns)) for row in rows) / (len(rows) * len(columns))
-    is_short = sum(len(piece.text) <= _LONGEST_CELL for piece in pieces) >= 0.8 * len(pieces)
-    is_dense = figures >= 0.4 * len(pieces) or len(rows) >= _MOST * len(lines)
+    is_short = sum(len(piece.text) <= _MAX_CELL_LENGTH for piece in pieces) >= 0.8 * len(pieces)
+    is_dense = figures >= 0.4 * len(pieces) or len(rows) >= _MOST_ROWS * len(lines)
     return len(filled_columns) > 2 and filled >= 0.6 and is_short and is_dense
 
 
@@ -168,7 +168,7 @@ def _find_head(
     if not rows:
         return start, start + 1
     first, second = rows[0], rows[min(1, len(rows) - 1)]
-    highest = max(0, first - _LONGEST_HEAD)
+    highest = max(0, first - _MAX_HEAD_LINES)
     drawn = _merge_double_lines(sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns)))
     near = [top for top in drawn if lines[highest].top - lines[highest].size <= top < lines[second].middle]
     below = [next(number for number in range(highest, end) if lines[number].middle > top) for top in near]
@@ -230,12 +230,12 @@ def _is_figure(piece: Line) -> bool:
     return any(map(str.isdigit, piece.text)) and all(_FIGURE.fullmatch(word.text) for word in piece.words)
 
 
-def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> Table:
+def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> PdfTable:
     head = _head_row(lines[:heads], columns, rules)
     rows = _join_continued_rows([_row(line, columns) for line in lines[heads:]])
     words = frozenset(id(word) for line in lines for word in line.words)
     box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
-    return Table((head, *rows), words, box, tuple(line.text for line in lines))
+    return PdfTable((head, *rows), words, box, tuple(line.text for line in lines))
 
 
 def _row(line: Line, columns: Sequence[Column]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ _MAX_OBJECTS = 20_000  # of one page
 _MAX_DEPTH = 4  # of forms within forms
 _MAX_SEGMENTS = 400  # of one path; a longer path is a picture
 _HAIRLINE = 2.0  # points; a thicker stroke is an area
-_SHORTEST_RULE = 6.0
+_MIN_RULE_LENGTH = 6.0
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 Matrix = tuple[float, float, float, float, float, float]
@@ -61,22 +61,22 @@ class Rotation:
         return (across, up) if self.quarters % 2 == 0 else (up, across)
 
 
-def drawings(page: pypdfium2.PdfPage, turn: Rotation) -> tuple[list[RulingLine], float]:
+def read_drawings(page: pypdfium2.PdfPage, rotation: Rotation) -> tuple[list[RulingLine], float]:
     """Return the ruling lines of a page, and the share of the page that pictures cover."""
-    width, height = turn.size()
+    width, height = rotation.size()
     rules: list[RulingLine] = []
     covered = 0.0
     for kind, drawn, matrix in _objects(page):
         box = _bounds(drawn, matrix)
         if box is None:
             continue
-        x0, top, x1, bottom = turn.box(*box)
+        x0, top, x1, bottom = rotation.box(*box)
         if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
             across = min(x1, width) - max(x0, 0.0)
             down = min(bottom, height) - max(top, 0.0)
             covered += max(0.0, across) * max(0.0, down)
         else:
-            rules += _rules(drawn, matrix, turn, RulingLine(x0, top, x1, bottom))
+            rules += _rules(drawn, matrix, rotation, RulingLine(x0, top, x1, bottom))
     return rules, covered / max(1.0, width * height)
 
 
@@ -131,11 +131,11 @@ def _bounds(drawn: Any, matrix: Matrix) -> Box | None:
     return box if all(map(math.isfinite, box)) else None
 
 
-def _rules(drawn: Any, matrix: Matrix, turn: Rotation, box: RulingLine) -> list[RulingLine]:
+def _rules(drawn: Any, matrix: Matrix, rotation: Rotation, box: RulingLine) -> list[RulingLine]:
     """Return the ruling lines of a path."""
     across, down = box.x1 - box.x0, box.bottom - box.top
     if min(across, down) <= _HAIRLINE:
-        return [box] if max(across, down) >= _SHORTEST_RULE else []
+        return [box] if max(across, down) >= _MIN_RULE_LENGTH else []
     segments = pdfium.FPDFPath_CountSegments(drawn)
     if segments > _MAX_SEGMENTS:
         return []
@@ -156,10 +156,10 @@ def _rules(drawn: Any, matrix: Matrix, turn: Rotation, box: RulingLine) -> list[
         if pdfium.FPDFPathSegment_GetClose(segment):
             found.append((last, start))
             last = start
-    boxes = [RulingLine(*turn.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
+    boxes = [RulingLine(*rotation.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
     return [rule for rule in boxes if _is_along_an_axis(rule)]
 
 
 def _is_along_an_axis(rule: RulingLine) -> bool:
     across, down = rule.x1 - rule.x0, rule.bottom - rule.top
-    return min(across, down) <= 1.0 and max(across, down) >= _SHORTEST_RULE
+    return min(across, down) <= 1.0 and max(across, down) >= _MIN_RULE_LENGTH

@@ -19,9 +19,9 @@ _LARGER, _SMALLER = 1.15, 0.9  # than most letters
 _WORDS_OF_A_FOOT, _WORDS_OF_A_HEAD = 3, 5  # at least, besides a number
 _HUGE = 3.0  # times most letters
 _A_NUMBER = "#"
-_LONGEST_COUNT = 9  # digits
+_MAX_DIGITS = 9  # digits
 _PAGES_TO_BELIEVE = 3
-_LONGEST_PAGE_NUMBER = 40  # characters; matching a longer text takes long
+_MAX_PAGE_NUMBER_LENGTH = 40  # characters; matching a longer text takes long
 _NUMBER = re.compile(r"\d+")
 _SECTION = re.compile(r"\u00a7\s?\d[\d.]*")  # a page of law begins or ends with its section
 _AFTER_A_SIGN = re.compile(
@@ -65,7 +65,7 @@ def _remove_repeated_lines(pages: Sequence[PageContent]) -> None:
         kind = kinds.setdefault(_NUMBER.sub("#", "\n".join(line.text for line in lines)), number)
         outer = {id(line): line for edge in edges[-1] for line in edge[:_EDGE_LINES]}
         for line in outer.values():
-            figures = tuple(int(found[-_LONGEST_COUNT:]) for found in _NUMBER.findall(line.text))
+            figures = tuple(int(found[-_MAX_DIGITS:]) for found in _NUMBER.findall(line.text))
             for places, text in ((alike, _signature(line.text)), (same, _SECTION.sub("\u00a7", line.text))):
                 place = places[text, round(line.top / _SAME_PLACE)]
                 place.pages.append(number)
@@ -191,7 +191,7 @@ def _gap(one: Line, other: Line) -> float:
 def _signature(text: str) -> str:
     """Return the text that is the same on every page. A row of numbers has none, because tables have such rows too."""
     signature = _NUMBER.sub("#", text).strip()
-    if len(signature) <= _LONGEST_PAGE_NUMBER and _PAGE_NUMBER.fullmatch(signature):
+    if len(signature) <= _MAX_PAGE_NUMBER_LENGTH and _PAGE_NUMBER.fullmatch(signature):
         return _A_NUMBER
     letters = sum(map(str.isalpha, signature))
     return signature if letters >= 2 and signature.count("#") <= letters else ""
@@ -223,8 +223,8 @@ def _remove_repeated_asides(pages: Sequence[PageContent]) -> None:
             page.aside = []
 
 
-_MOST_LINES = 60  # of a numbered page
-_FEWEST_LINES = 5
+_MAX_LINES = 60  # of a numbered page
+_MIN_LINES = 5
 _MARGIN = 3.0  # points between numbers of one column
 _UNEVEN = 0.25  # of the usual step from number to number
 _EXCEPTIONS = 0.15  # of the lines
@@ -251,7 +251,7 @@ def _find_line_numbers(page: PageContent) -> list[Word]:
     for column in _columns_of_numbers(page.words):
         counted = _count_from_one(column)
         if (
-            len(counted) >= _FEWEST_LINES
+            len(counted) >= _MIN_LINES
             and _is_even(counted)
             and _is_outside(counted, page.words)
             and not _has_cells(counted, page.words)
@@ -312,7 +312,7 @@ def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
         (
             word
             for word in words
-            if word.text.isascii() and word.text.isdigit() and 0 < int(word.text[:4]) <= _MOST_LINES
+            if word.text.isascii() and word.text.isdigit() and 0 < int(word.text[:4]) <= _MAX_LINES
         ),
         key=lambda word: word.x1,
     )

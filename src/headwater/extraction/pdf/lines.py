@@ -17,7 +17,7 @@ _CELL_GAP = 1.7
 _PROSE = 18  # characters of the median piece of a column of prose
 _COMMON_STARTS = 12  # where most words begin, and a column may begin
 _STRIPS_TO_TRY, _GAPS_TO_TRY = 8, 4
-_FEWEST_WORDS = 6
+_MIN_WORDS = 6
 _IN_LINE = 0.35  # the share of lines that are level with lines of another column by chance
 _BREAK, _LEVEL_BREAK = 2.5, 1.3  # times the letter size; a gap that ends columns, and one where both columns end
 _SAME_END = 0.5
@@ -26,7 +26,7 @@ _GUTTER = 0.5  # of the letter size; the least width
 _WIDER = 1.3  # than between words
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
 _LINES_OF_A_SHORT_GUTTER = 2.5  # if sentences run from line to line on both sides
-_DEEPEST = 12  # levels of columns within columns
+_MAX_DEPTH = 12  # levels of columns within columns
 _middle = attrgetter("middle")
 
 
@@ -143,13 +143,9 @@ class _Strip:
         return self.bottom - self.top
 
 
-def gutters(words: Sequence[Word]) -> set[float]:
-    """Return the obvious positions where columns of a page begin, except the first column."""
-    return set(_gutters(sorted(words, key=_middle), 0))
-
-
-def _gutters(words: list[Word], depth: int) -> Iterator[float]:
-    strip = _tallest_strip(words, ()) if depth < _DEEPEST else None
+def _gutters(words: list[Word], depth: int = 0) -> Iterator[float]:
+    """Yield the obvious positions where columns begin, except the first column."""
+    strip = _tallest_strip(words, ()) if depth < _MAX_DEPTH else None
     if strip:
         yield strip.x1
         for part in _split_at(words, strip):
@@ -166,7 +162,7 @@ def split_into_regions(words: Sequence[Word], known: Collection[float]) -> list[
 
 
 def _regions(words: list[Word], known: Collection[float], depth: int) -> Iterator[list[Word]]:
-    strip = _tallest_strip(words, known) if depth < _DEEPEST else None
+    strip = _tallest_strip(words, known) if depth < _MAX_DEPTH else None
     if strip:
         for part in _split_at(words, strip):
             yield from _regions(part, known, depth + 1)
@@ -186,7 +182,7 @@ def _split_at(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word],
 
 def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None:
     """Return the tallest white strip between columns of prose."""
-    if len(words) < _FEWEST_WORDS:
+    if len(words) < _MIN_WORDS:
         return None
     size = median(word.size for word in words)
     starts = Counter(round(word.x0) for word in words if word.text)
@@ -330,7 +326,7 @@ def _has_letters(words: Iterable[Word]) -> bool:
 
 def find_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
     """Return where columns begin, in points, on several pages or on the only page."""
-    found = [{round(start + 0.5) for start in gutters(words)} for words in pages]
+    found = [{round(start + 0.5) for start in _gutters(sorted(words, key=_middle))} for words in pages]
     count = Counter(start for page in found for start in page)
     return {
         start + near

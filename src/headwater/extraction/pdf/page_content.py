@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from headwater.extraction.pdf.drawings import Box, Rotation, RulingLine, drawings
+from headwater.extraction.pdf.drawings import Box, Rotation, RulingLine, read_drawings
 
 SOFT_HYPHEN = "\ufffe"  # pdfium's character for a hyphen that breaks a word at the end of a line
 DROP_CAP_RATIO = 1.6  # a drop cap is larger than the next letters by this factor
@@ -25,7 +25,7 @@ _BOLD = 600  # the least weight of bold letters
 _FONT_NAME = 64  # bytes; the name of a font may say what its weight does not
 _WORD = re.compile(r"[^\x00-\x20\s]+")
 _USUAL_WIDTH = 0.62  # of a letter, by its size
-_FEWEST_SPACED, _EVEN = 4, 0.15  # letters; the difference of their gaps, by their height
+_MIN_SPACED_LETTERS, _EVEN = 4, 0.15  # letters; the difference of their gaps, by their height
 _GAP = 0.35  # of the letter size; a wider gap splits a word
 
 
@@ -88,28 +88,28 @@ def read_page(page: pypdfium2.PdfPage) -> PageContent:
     quarters = Counter({0: 0})
     for run in runs:
         quarters[run.style.quarters] += len(run.text)
-    turn = Rotation(quarters.most_common(1)[0][0], *bounds)
-    seen = PageContent(*turn.size())
+    rotation = Rotation(quarters.most_common(1)[0][0], *bounds)
+    content = PageContent(*rotation.size())
     unseen: list[Word] = []
     levels: dict[_Level, _Level] = {}
     for run in runs:
-        word = Word(_text(run.text), *turn.box(*run.box), run.style.bold)
+        word = Word(_text(run.text), *rotation.box(*run.box), run.style.bold)
         # Words of one line share equal values. They take most of the memory of a long document.
         level = word.top, word.bottom, word.size, word.middle
         word.top, word.bottom, word.size, word.middle = levels.setdefault(level, level)
         if not math.isfinite(word.x0 + word.x1 + word.middle):
             continue
-        if run.style.quarters != turn.quarters:
-            seen.aside.append(word)
+        if run.style.quarters != rotation.quarters:
+            content.aside.append(word)
         else:
-            (seen.words if _is_shown(word, seen) else unseen).append(word)
-    if seen.words:
-        seen.aside += unseen
+            (content.words if _is_shown(word, content) else unseen).append(word)
+    if content.words:
+        content.aside += unseen
     else:
-        seen.words = unseen
-    seen.rules, seen.picture_cover = drawings(page, turn)
-    seen.is_transcribed = any(run.style.hidden for run in runs)
-    return seen
+        content.words = unseen
+    content.rules, content.picture_cover = read_drawings(page, rotation)
+    content.is_transcribed = any(run.style.hidden for run in runs)
+    return content
 
 
 _Level = tuple[float, float, float, float]
@@ -137,7 +137,7 @@ class _Style(NamedTuple):
     hidden: bool
 
 
-class _Run(NamedTuple):
+class _TextRun(NamedTuple):
     text: str
     box: Box
     style: _Style
@@ -146,7 +146,7 @@ class _Run(NamedTuple):
 _Styles = dict[int, _Style]  # by text object, which has one font and one angle
 
 
-def _runs(text: Any) -> Iterator[_Run]:
+def _runs(text: Any) -> Iterator[_TextRun]:
     """Yield the words of pdfium, split where letters are apart or on another line."""
     styles: _Styles = {}
     for found in _WORD.finditer(_characters(text)):
@@ -173,7 +173,7 @@ def _is_initial(letter: Box, other: Box) -> bool:
     return letter[3] - letter[1] > DROP_CAP_RATIO * (other[3] - other[1]) > 0
 
 
-def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
+def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_TextRun]:
     """Yield the parts of a word whose letters are apart."""
     letters = [
         (number, character, place)
@@ -200,7 +200,7 @@ def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]
 
 def _is_letter_spaced(places: Sequence[Box]) -> bool:
     """Return whether letters have equal gaps no wider than their height, as in some titles."""
-    if len(places) < _FEWEST_SPACED or any(place[1] != places[0][1] for place in places):
+    if len(places) < _MIN_SPACED_LETTERS or any(place[1] != places[0][1] for place in places):
         return False
     tall = places[0][3] - places[0][1]
     gaps = [other[0] - one[2] for one, other in itertools.pairwise(places)]
@@ -262,7 +262,7 @@ def _bounding_box(places: Sequence[Box]) -> Box:
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
-def _run(text: Any, word: str, place: Box, first: int, style: _Style) -> _Run:
+def _run(text: Any, word: str, place: Box, first: int, style: _Style) -> _TextRun:
     left, bottom, right, top = place
     quarters, size = style.quarters, style.size
     x, y = ctypes.c_double(), ctypes.c_double()
@@ -273,7 +273,7 @@ def _run(text: Any, word: str, place: Box, first: int, style: _Style) -> _Run:
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
         else:
             left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
-    return _Run(word, (left, bottom, right, top), style)
+    return _TextRun(word, (left, bottom, right, top), style)
 
 
 def _is_bold(text: Any, number: int) -> bool:

@@ -14,7 +14,7 @@ from headwater.extraction.pdf.lines import Line
 from headwater.extraction.pdf.page_content import SOFT_HYPHEN
 
 _LARGER = 1.15  # times the usual letters; a heading
-LONGEST_HEADING = 300
+MAX_HEADING_LENGTH = 300
 _WIDE_GAP = 0.55  # of the height of a line, more than the usual distance of lines
 _USUAL_SPACING, _WIDEST_SPACING = 1.2, 2.6  # by the letter size
 _LINES_TO_BELIEVE = 8
@@ -138,14 +138,14 @@ def _written(block: TextBlock, level: int) -> str:
     text = clean(block.text.replace(SOFT_HYPHEN, "-"))
     if not block.size:
         return text
-    return markdown_escape.heading(text, level) if level else markdown_escape.paragraph(text)
+    return markdown_escape.escape_heading(text, level) if level else markdown_escape.escape_paragraph(text)
 
 
 def is_heading(block: TextBlock, usual: float) -> bool:
     """Return whether a block is short and has large letters."""
     return (
         block.size > usual * _LARGER
-        and len(block.text) <= LONGEST_HEADING
+        and len(block.text) <= MAX_HEADING_LENGTH
         and any(map(str.isalpha, block.text))
         and not _ITEM.match(block.text)
     )
@@ -177,7 +177,7 @@ def _continues(before: str, after: str) -> bool:
     return len(before) > _LINE or is_broken_word(before, after)
 
 
-_LONGEST_FIRST_LINE = 120
+_MAX_FIRST_LINE_LENGTH = 120
 _NEARLY = 0.75  # of the largest letters; a line of this size above them is part of the title
 _PROGRAMS = (
     r"(?:microsoft|adobe|corel|open|libre)\s?\w* - .*"
@@ -198,7 +198,7 @@ _CONTENTS = re.compile(r"(?i)(?:table of )?contents")
 
 def find_title(named: str, pages: Sequence[Sequence[TextBlock]], usual: float) -> str | None:
     """Return the title from the metadata, else from the first `pages`. `usual` is the size of most letters."""
-    named = named[:LONGEST_HEADING]
+    named = named[:MAX_HEADING_LENGTH]
     if not _NO_TITLE.fullmatch(named):
         return named
     shown = [list(filter(_may_be_title, page)) for page in pages]
@@ -230,7 +230,9 @@ def _letter_size(block: TextBlock, usual: float) -> tuple[float, bool]:
 def _join_title(texts: Sequence[str]) -> Iterator[str]:
     """Join the lines of a title, unless the result is too long."""
     whole = join_lines(texts)
-    yield from [whole] if len(whole) <= LONGEST_HEADING else (text for text in texts if len(text) <= LONGEST_HEADING)
+    yield from (
+        [whole] if len(whole) <= MAX_HEADING_LENGTH else (text for text in texts if len(text) <= MAX_HEADING_LENGTH)
+    )
 
 
 def _in_usual_letters(page: Sequence[TextBlock], usual: float) -> str | None:
@@ -238,12 +240,12 @@ def _in_usual_letters(page: Sequence[TextBlock], usual: float) -> str | None:
     lines = [block for block in page if block.size > 0.95 * usual and _may_begin_title(block.text)]
     bold = next((block.text for block in lines if block.is_bold and len(block.text.split()) > 2), "")
     first = lines[0].text if lines else ""
-    return next((text for text in (bold, first) if 0 < len(text) <= _LONGEST_FIRST_LINE), None)
+    return next((text for text in (bold, first) if 0 < len(text) <= _MAX_FIRST_LINE_LENGTH), None)
 
 
 def _may_begin_title(text: str) -> bool:
     """Return whether a line is not a figure, a part of a sentence or the words of a speaker."""
     if text[0].islower() or SPEAKER.match(text):
         return False
-    is_title = len(text) > LONGEST_HEADING or not _NO_TITLE.fullmatch(text)  # matching a long text takes long
+    is_title = len(text) > MAX_HEADING_LENGTH or not _NO_TITLE.fullmatch(text)  # matching a long text takes long
     return is_title and any(map(str.isalpha, text))

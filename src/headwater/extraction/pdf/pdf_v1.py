@@ -29,7 +29,7 @@ from headwater.extraction.pdf.pdf_blocks import (
     line_spacing,
     make_paragraphs,
 )
-from headwater.extraction.pdf.tables import Table, artifact_text, find_ruled_tables, join_rules
+from headwater.extraction.pdf.tables import PdfTable, artifact_text, find_ruled_tables, join_rules
 
 HEADER = b"%PDF-"
 HEADER_WITHIN = 1024  # bytes after blanks; anything before the header is ignored
@@ -210,16 +210,16 @@ def _write_pages(pages: Sequence[PageContent]) -> tuple[list[list[TextBlock]], t
     return written, tuple(artifacts)
 
 
-def _join_tables(pages: Sequence[list[TextBlock | Table]]) -> None:
+def _join_tables(pages: Sequence[list[TextBlock | PdfTable]]) -> None:
     """Join a table at the end of a page with its continuation on the next page, from the last page to the first."""
     for page, following in reversed([*pairwise(pages)]):
         table, rest = page[-1] if page else None, following[0] if following else None
-        if isinstance(table, Table) and isinstance(rest, Table) and (whole := table.join_rest(rest)):
+        if isinstance(table, PdfTable) and isinstance(rest, PdfTable) and (whole := table.join_rest(rest)):
             page[-1] = whole
             del following[0]
 
 
-def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[TextBlock | Table]:
+def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[TextBlock | PdfTable]:
     """Yield the paragraphs and tables of a page in reading order."""
     rules = join_rules(page.rules)
     ruled = find_ruled_tables(rules, page.words)
@@ -243,7 +243,7 @@ def _is_wide(rule: RulingLine, page: PageContent) -> bool:
     return rule.is_flat and rule.x1 - rule.x0 >= _WIDE * page.width
 
 
-def _prose(lines: Sequence[Line], ruled: Sequence[Table], spacing: float) -> Iterator[TextBlock | Table]:
+def _prose(lines: Sequence[Line], ruled: Sequence[PdfTable], spacing: float) -> Iterator[TextBlock | PdfTable]:
     taken = 0
     for number, line in enumerate(lines):
         if line.table_number is not None:

@@ -20,8 +20,8 @@ from headwater.extraction.pdf.pdf_blocks import shorten_leaders
 MAX_COLUMNS = 20
 _MAX_RULES, _MAX_EDGES = 6000, 600  # drawn and joined lines of one page; more of them are a drawing
 _NEAR = 3.0  # points within which lines meet
-_LONGEST_FIGURE = 14  # characters
-_MOST_HEAD_ROWS = 4
+_MAX_FIGURE_LENGTH = 14  # characters
+_MAX_HEAD_ROWS = 4
 _BELOW = 48.0  # points below a head, where its first row begins
 _LEADERS = re.compile(r"(?<![\s.\u2026])(?:\s*[.\u2026]){3,}\s*$")
 _middle = attrgetter("middle")
@@ -31,7 +31,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PdfTable:
     """A table on a page. A cell that another cell spans is None."""
 
     cells: Cells
@@ -48,11 +48,11 @@ class Table:
 
     def markdown(self) -> str:
         """Return a pipe table. The first row is its head."""
-        head, *body = ([markdown_escape.cell(cell or "") for cell in row] for row in self.cells)
+        head, *body = ([markdown_escape.escape_cell(cell or "") for cell in row] for row in self.cells)
         rows = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
-    def join_rest(self, rest: "Table") -> "Table | None":
+    def join_rest(self, rest: "PdfTable") -> "PdfTable | None":
         """Join the table with its continuation on the next page. Return None if that is another table."""
         is_alike = len(self.cells[0]) == len(rest.cells[0]) and all(
             abs(self.box[side] - rest.box[side]) <= _NEAR for side in (0, 2)
@@ -85,7 +85,7 @@ def join_rules(rules: Sequence[RulingLine]) -> list[RulingLine]:
     return [RulingLine(edge["x0"], edge["top"], edge["x1"], edge["bottom"]) for edge in edges]
 
 
-def find_ruled_tables(rules: Sequence[RulingLine], words: Sequence[Word]) -> list[Table]:
+def find_ruled_tables(rules: Sequence[RulingLine], words: Sequence[Word]) -> list[PdfTable]:
     """Find the tables whose cells have joined ruling lines around them."""
     edges = [_edge(rule) for rule in rules]
     if len(edges) > _MAX_EDGES or not {"h", "v"} <= {edge["orientation"] for edge in edges}:
@@ -106,7 +106,7 @@ def _edge(rule: RulingLine) -> dict[str, Any]:
     return {**length, **sides, "orientation": "h" if rule.is_flat else "v"}
 
 
-def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
+def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> PdfTable | None:
     """Fill the grid of cells with words. Return None if it is not a table."""
     across = sorted({x for cell in cells for x in (cell[0], cell[2])})
     down = sorted({y for cell in cells for y in (cell[1], cell[3])})
@@ -115,29 +115,29 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
     box = (across[0], down[0], across[-1], down[-1])
     inside = [word for word in words if _is_in(word, box)]
     grid: list[list[str | None]] = [[None] * (len(across) - 1) for _ in range(len(down) - 1)]
-    held = _words_by_cell(cells, inside)
-    filled = {id(word) for words in held.values() for word in words}
+    words_by_cell = _words_by_cell(cells, inside)
+    filled = {id(word) for words in words_by_cell.values() for word in words}
     row_of, column_of = ({place: number for number, place in enumerate(places)} for places in (down, across))
-    for cell, its_words in held.items():
-        grid[row_of[cell[1]]][column_of[cell[0]]] = cell_text(its_words)
-    if len(filled) < len(inside) or not _is_table(grid) or _rows_are_not_ruled(held):
+    for cell, words_of_cell in words_by_cell.items():
+        grid[row_of[cell[1]]][column_of[cell[0]]] = cell_text(words_of_cell)
+    if len(filled) < len(inside) or not _is_table(grid) or _rows_are_not_ruled(words_by_cell):
         return None
     if _is_only_a_head(len(grid), box, words):
         return None
     rows = _drop_empty(_fill_wide_rows(grid))
     if len(rows) < 2 or len(rows[0]) < 2:
         return None
-    return Table(rows, frozenset(filled), box, tuple(line.text for line in make_lines(inside)))
+    return PdfTable(rows, frozenset(filled), box, tuple(line.text for line in make_lines(inside)))
 
 
 def _words_by_cell(cells: Sequence[Box], words: Sequence[Word]) -> dict[Box, list[Word]]:
     """Return the words of each cell."""
     by_height = sorted(words, key=_middle)
-    held = {}
+    words_by_cell = {}
     for cell in cells:
         start, end = bisect_left(by_height, cell[1], key=_middle), bisect_right(by_height, cell[3], key=_middle)
-        held[cell] = [word for word in by_height[start:end] if _is_in(word, cell)]
-    return held
+        words_by_cell[cell] = [word for word in by_height[start:end] if _is_in(word, cell)]
+    return words_by_cell
 
 
 def _is_in(word: Word, box: Box) -> bool:
@@ -150,10 +150,10 @@ def _is_table(grid: Sequence[Sequence[str | None]]) -> bool:
     return columns >= 2 and sum(any(row) for row in grid) >= 2
 
 
-def _rows_are_not_ruled(held: Mapping[Box, Sequence[Word]]) -> bool:
+def _rows_are_not_ruled(words_by_cell: Mapping[Box, Sequence[Word]]) -> bool:
     """Return whether a row of cells contains several rows: each cell has lines, and some cells one figure per line."""
     rows: dict[float, list[list[Line]]] = {}
-    for cell, words in held.items():
+    for cell, words in words_by_cell.items():
         if lines := make_lines(words):
             rows.setdefault(cell[1], []).append(lines)
     return any(
@@ -163,12 +163,12 @@ def _rows_are_not_ruled(held: Mapping[Box, Sequence[Word]]) -> bool:
 
 
 def _are_figures(lines: Sequence[Line]) -> bool:
-    return all(any(map(str.isdigit, line.text)) and len(line.text.rstrip(" .")) <= _LONGEST_FIGURE for line in lines)
+    return all(any(map(str.isdigit, line.text)) and len(line.text.rstrip(" .")) <= _MAX_FIGURE_LENGTH for line in lines)
 
 
 def _is_only_a_head(rows: int, box: Box, words: Sequence[Word]) -> bool:
     """Return whether rows without ruling lines follow. Then this is only the head of a larger table."""
-    if rows > _MOST_HEAD_ROWS:
+    if rows > _MAX_HEAD_ROWS:
         return False
     reached = box[3]
     for line in make_lines(word for word in words if _is_in(word, (box[0], box[3], box[2], box[3] + _BELOW))):

@@ -10,7 +10,7 @@ from headwater.core.reasons import Reason
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
 from headwater.extraction.document_text import DocumentText, split_paragraphs
-from headwater.extraction.xml.tree import find_all, find_text, text_of
+from headwater.extraction.xml.tree import find_all, find_text, get_text
 
 _KNOWN_VERSIONS = ("1.0.0", "3.0.0")  # files without a version follow the first
 _NAMES = {
@@ -48,14 +48,14 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
     sponsors = [find_text(sponsor, "fullName") for sponsor in find_all(bill, "sponsors/item")]
     introduced = parse_date(find_text(bill, "introducedDate"))
     summary = _last_summary(bill)
-    blocks = _blocks(bill, name, title, summary)
+    document = _write_document(bill, name, title, summary)
     abstract = summary.partition("\n\n")[0]
-    return blocks.make_article(url, "xml", title=title, authors=sponsors, published_at=introduced, abstract=abstract)
+    return document.make_article(url, "xml", title=title, authors=sponsors, published_at=introduced, abstract=abstract)
 
 
 def _version(root: etree._Element) -> str:
     """Return the version that a file names. A file that names several versions has an unknown one."""
-    named = [text_of(found) or "unsaid" for path in ("version", "bill/version") for found in find_all(root, path)]
+    named = [get_text(found) or "unsaid" for path in ("version", "bill/version") for found in find_all(root, path)]
     return " and ".join(named) or _KNOWN_VERSIONS[0]
 
 
@@ -77,29 +77,29 @@ def ordinal(number: str) -> str:
     return number + ("th" if number[-2:-1] == "1" else ending)
 
 
-def _blocks(bill: etree._Element, name: str, title: str, summary: str) -> DocumentText:
-    blocks = DocumentText()
-    blocks.heading(title, 1)
-    blocks.paragraph(name)
+def _write_document(bill: etree._Element, name: str, title: str, summary: str) -> DocumentText:
+    document = DocumentText()
+    document.add_heading(title, 1)
+    document.add_paragraph(name)
     for law in find_all(bill, "laws/item"):
-        blocks.paragraph(one_line(f"{find_text(law, 'type')} {find_text(law, 'number')}"))
+        document.add_paragraph(one_line(f"{find_text(law, 'type')} {find_text(law, 'number')}"))
     if area := find_text(bill, "policyArea/name", "primarySubject/name"):
-        blocks.paragraph(f"Policy area: {area}")
+        document.add_paragraph(f"Policy area: {area}")
     if summary:
-        blocks.heading("Summary", 2)
+        document.add_heading("Summary", 2)
         for paragraph in summary.split("\n\n"):
-            blocks.paragraph(paragraph)
-    _list(blocks, "Actions", _actions(bill))
-    _list(blocks, "Committees", _names(bill, *_COMMITTEES))
-    _list(blocks, "Cosponsors", (find_text(one, "fullName") for one in find_all(bill, "cosponsors/item")))
-    _list(blocks, "Subjects", _names(bill, *_SUBJECTS, _OLDEST_SUBJECTS))
-    return blocks
+            document.add_paragraph(paragraph)
+    _list(document, "Actions", _actions(bill))
+    _list(document, "Committees", _names(bill, *_COMMITTEES))
+    _list(document, "Cosponsors", (find_text(one, "fullName") for one in find_all(bill, "cosponsors/item")))
+    _list(document, "Subjects", _names(bill, *_SUBJECTS, _OLDEST_SUBJECTS))
+    return document
 
 
-def _list(blocks: DocumentText, heading: str, lines: Iterator[str]) -> None:
+def _list(document: DocumentText, heading: str, lines: Iterator[str]) -> None:
     if items := list(dict.fromkeys(filter(None, lines))):
-        blocks.heading(heading, 2)
-        blocks.lines(items)
+        document.add_heading(heading, 2)
+        document.add_lines(items)
 
 
 def _actions(bill: etree._Element) -> Iterator[str]:

@@ -9,7 +9,7 @@ from headwater.core.dates import parse_date
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
 from headwater.extraction.document_text import DocumentText
-from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
+from headwater.extraction.xml.tree import find_all, find_text, get_own_text, get_text, iter_children, local_name
 
 _NUMBER = frozenset({"num", "enum"})
 _HEADING = frozenset({"heading", "header"})
@@ -27,12 +27,12 @@ def read_law(root: etree._Element, url: str) -> Article:
     """Return a law. Its date is the day of approval."""
     title = find_text(root, *_TITLES)
     published_at = _approved(root)
-    blocks = DocumentText()
+    document = DocumentText()
     if title:
-        blocks.heading(title, 1)
-    for part in children(root):
-        _walk(part, blocks)
-    return blocks.make_article(url, "xml", title=title, published_at=published_at)
+        document.add_heading(title, 1)
+    for part in iter_children(root):
+        _walk(part, document)
+    return document.make_article(url, "xml", title=title, published_at=published_at)
 
 
 def _approved(root: etree._Element) -> datetime | None:
@@ -43,32 +43,32 @@ def _approved(root: etree._Element) -> datetime | None:
     return next(filter(None, days), None)
 
 
-def _walk(part: etree._Element, blocks: DocumentText, lead: str = "") -> None:
+def _walk(part: etree._Element, document: DocumentText, lead: str = "") -> None:
     """Add a part of the law. `lead` is the number with which its first paragraph begins."""
-    name = name_of(part)
+    name = local_name(part)
     if name in _SKIPPED:
         return
     inner, own_lead = list(_inner(part)), _lead(part)
-    if own_text(part) or not (inner or own_lead):
-        blocks.paragraph(one_line(f"{lead} {text_of(part, _SKIPPED)}"))
+    if get_own_text(part) or not (inner or own_lead):
+        document.add_paragraph(one_line(f"{lead} {get_text(part, _SKIPPED)}"))
         return
     if own_lead and name in _LEVELS:
-        blocks.heading(own_lead, _LEVELS[name])
+        document.add_heading(own_lead, _LEVELS[name])
         own_lead = ""
     lead = one_line(f"{lead} {own_lead}")
     if not inner:
-        blocks.paragraph(lead)
+        document.add_paragraph(lead)
     for number, child in enumerate(inner):
-        _walk(child, blocks, "" if number else lead)
+        _walk(child, document, "" if number else lead)
 
 
 def _inner(part: etree._Element) -> Iterator[etree._Element]:
     """Yield the children of a part, except its number and its heading."""
     named = _NUMBER | _HEADING | _SKIPPED
-    return (child for child in children(part) if name_of(child) not in named)
+    return (child for child in iter_children(part) if local_name(child) not in named)
 
 
 def _lead(part: etree._Element) -> str:
     """Return the number and the heading of a part."""
-    named = [text_of(child, _SKIPPED) for child in children(part) if name_of(child) in _NUMBER | _HEADING]
+    named = [get_text(child, _SKIPPED) for child in iter_children(part) if local_name(child) in _NUMBER | _HEADING]
     return " ".join(filter(None, named))

@@ -11,7 +11,7 @@ from headwater.core.dates import parse_date
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
 from headwater.extraction.document_text import DocumentText
-from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
+from headwater.extraction.xml.tree import find_all, find_text, get_own_text, get_text, iter_children, local_name
 
 # Page numbers, galleys, images by number, and instructions for the printer.
 _SKIPPED = frozenset({"PRTPAGE", "GPH", "GID", "MATH", "MID", "BILCOD", "TITLE3", "PRES", "PSIG", "STARS", "LNHD1"})
@@ -26,14 +26,14 @@ _DAY = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/")
 def read_register(root: etree._Element, url: str) -> Article:
     """Return a rule, a notice or a presidential document. Only its address contains its day."""
     title = _title(root)
-    agencies = dict.fromkeys(text_of(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MAX_AGENCIES))
+    agencies = dict.fromkeys(get_text(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MAX_AGENCIES))
     abstract = _summary(root)
     published_at = _published_at(url)
-    blocks = DocumentText()
+    document = DocumentText()
     if title:
-        blocks.heading(title, 1)
-    _walk(root, blocks, title)
-    return blocks.make_article(
+        document.add_heading(title, 1)
+    _walk(root, document, title)
+    return document.make_article(
         url,
         "xml",
         title=title,
@@ -48,7 +48,7 @@ def _title(root: etree._Element) -> str:
     """Return the subject of a document, or the first heading of a presidential document."""
     for name in ("SUBJECT", "HD"):
         if (found := next(root.iter(name), None)) is not None:
-            return text_of(found, _SKIPPED)
+            return get_text(found, _SKIPPED)
     return ""
 
 
@@ -62,55 +62,57 @@ def _published_at(url: str) -> datetime | None:
     return parse_date("-".join(day.groups())) if day else None
 
 
-def _walk(element: etree._Element, blocks: DocumentText, title: str) -> None:
+def _walk(element: etree._Element, document: DocumentText, title: str) -> None:
     """Add an element: a paragraph if it has text of its own, else its children."""
-    name = name_of(element)
+    name = local_name(element)
     if name in _SKIPPED:
         return
     if name == "GPOTABLE":
-        _add_table(element, blocks)
+        _add_table(element, document)
     elif name == "HD":
-        _add_heading(element, blocks, title)
+        _add_heading(element, document, title)
     elif name == "SECTION":
-        _add_section(element, blocks, title)
-    elif own_text(element):
-        text = text_of(element, _SKIPPED)
+        _add_section(element, document, title)
+    elif get_own_text(element):
+        text = get_text(element, _SKIPPED)
         if text != title:
-            blocks.paragraph(text)
+            document.add_paragraph(text)
     else:
-        for child in children(element):
-            _walk(child, blocks, title)
+        for child in iter_children(element):
+            _walk(child, document, title)
 
 
-def _add_heading(element: etree._Element, blocks: DocumentText, title: str) -> None:
-    text = text_of(element, _SKIPPED)
+def _add_heading(element: etree._Element, document: DocumentText, title: str) -> None:
+    text = get_text(element, _SKIPPED)
     if text != title:
-        blocks.heading(text.rstrip(":") if text in _LABELS else text, _HEADING_LEVELS.get(element.get("SOURCE", ""), 4))
+        document.add_heading(
+            text.rstrip(":") if text in _LABELS else text, _HEADING_LEVELS.get(element.get("SOURCE", ""), 4)
+        )
 
 
-def _add_section(section: etree._Element, blocks: DocumentText, title: str) -> None:
+def _add_section(section: etree._Element, document: DocumentText, title: str) -> None:
     """Add a section of the Code of Federal Regulations. Its number and its subject are its heading."""
-    named = [text_of(child, _SKIPPED) for child in children(section) if name_of(child) in _SECTION_NAMES]
-    blocks.heading(" ".join(named), _SECTION_LEVEL)
-    for child in children(section):
-        if name_of(child) not in _SECTION_NAMES:
-            _walk(child, blocks, title)
+    named = [get_text(child, _SKIPPED) for child in iter_children(section) if local_name(child) in _SECTION_NAMES]
+    document.add_heading(" ".join(named), _SECTION_LEVEL)
+    for child in iter_children(section):
+        if local_name(child) not in _SECTION_NAMES:
+            _walk(child, document, title)
 
 
-def _add_table(table: etree._Element, blocks: DocumentText) -> None:
+def _add_table(table: etree._Element, document: DocumentText) -> None:
     if caption := find_text(table, "TTITLE"):
-        blocks.paragraph(caption)
+        document.add_paragraph(caption)
     rows = list(_rows(table))
     if rows:
-        heads = [text_of(head, _SKIPPED) for head in find_all(table, "BOXHD/CHED")]
+        heads = [get_text(head, _SKIPPED) for head in find_all(table, "BOXHD/CHED")]
         width = max(map(len, rows))
-        blocks.table([heads if len(heads) == width else [""] * width, *rows])
+        document.add_table([heads if len(heads) == width else [""] * width, *rows])
     for note in find_all(table, "TNOTE"):
-        blocks.paragraph(text_of(note, _SKIPPED))
+        document.add_paragraph(get_text(note, _SKIPPED))
 
 
 def _rows(table: etree._Element) -> Iterator[list[str]]:
     for row in find_all(table, "ROW"):
-        cells = [one_line(text_of(cell, _SKIPPED)) for cell in children(row) if name_of(cell) == "ENT"]
+        cells = [one_line(get_text(cell, _SKIPPED)) for cell in iter_children(row) if local_name(cell) == "ENT"]
         if any(cells):
             yield cells

@@ -9,22 +9,22 @@ from headwater.core.text import one_line
 _NONE: frozenset[str] = frozenset()
 
 
-def name_of(element: etree._Element) -> str:
+def local_name(element: etree._Element) -> str:
     """Return the name of an element without its namespace."""
     return etree.QName(element).localname
 
 
-def children(element: etree._Element) -> Iterator[etree._Element]:
+def iter_children(element: etree._Element) -> Iterator[etree._Element]:
     """Yield the children of an element, but no unresolved entity references."""
     return (child for child in element if isinstance(child.tag, str))
 
 
-def text_of(element: etree._Element, skipped: Collection[str] = _NONE) -> str:
+def get_text(element: etree._Element, skipped: Collection[str] = _NONE) -> str:
     """Return all text of an element as one line, without the text of `skipped` elements."""
     return one_line("".join(_texts(element, skipped)))
 
 
-def own_text(element: etree._Element) -> str:
+def get_own_text(element: etree._Element) -> str:
     """Return the text of an element without the text of its children."""
     return one_line(" ".join([element.text or "", *(child.tail or "" for child in element)]))
 
@@ -33,7 +33,7 @@ def find_text(element: etree._Element, *paths: str) -> str:
     """Return the text of the first path of names that leads to one."""
     for path in paths:
         found = next(find_all(element, path), None)
-        if found is not None and (text := text_of(found)):
+        if found is not None and (text := get_text(found)):
             return text
     return ""
 
@@ -41,8 +41,8 @@ def find_text(element: etree._Element, *paths: str) -> str:
 def find_all(element: etree._Element, path: str) -> Iterator[etree._Element]:
     """Yield the elements at a path of names."""
     name, _, rest = path.partition("/")
-    for child in children(element):
-        if name_of(child) == name:
+    for child in iter_children(element):
+        if local_name(child) == name:
             yield from find_all(child, rest) if rest else (child,)
 
 
@@ -50,7 +50,7 @@ def _texts(element: etree._Element, skipped: Collection[str]) -> Iterator[str]:
     if element.text:
         yield element.text
     for child in element:
-        if isinstance(child.tag, str) and name_of(child) not in skipped:
+        if isinstance(child.tag, str) and local_name(child) not in skipped:
             yield from _texts(child, skipped)
         if child.tail:
             yield child.tail

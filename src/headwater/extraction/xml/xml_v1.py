@@ -15,7 +15,7 @@ from headwater.extraction.sniffing import REGISTER_ROOTS
 from headwater.extraction.xml.bill import read_bill_status
 from headwater.extraction.xml.law import read_law
 from headwater.extraction.xml.register import read_register
-from headwater.extraction.xml.tree import name_of
+from headwater.extraction.xml.tree import local_name
 
 _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
     "billStatus": read_bill_status,
@@ -30,7 +30,7 @@ def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Ma
     """Return the article of a document. Raises Unreadable if it is malformed, of an unknown schema, or without text."""
     del content_type, selectors
     root = _parse(body, url)
-    read = _READERS.get(name_of(root))
+    read = _READERS.get(local_name(root))
     if read is None:
         raise Unreadable(Reason.UNKNOWN_SCHEMA.sentence, reason=Reason.UNKNOWN_SCHEMA, url=url)
     return read(root, url)
