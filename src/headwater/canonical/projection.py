@@ -172,7 +172,7 @@ class Projection:
             text, why = refused[uid]
             self._report(f"{_show(key)} has {text!r}: {why}")
         moments = dict.fromkeys(members, now.timestamp())
-        await self._redis.execute_together(list(keys.date_members(key, moments, LINK_LIFE, only_new=True)))
+        await self._redis.execute_all(list(keys.date_members(key, moments, LINK_LIFE, only_new=True)), together=True)
 
     async def _adopt_attempts(self, renew: RenewLease) -> bool:
         """Adopt the attempts of other programs and remove expired ones; return False if ours are missing."""
@@ -182,7 +182,7 @@ class Projection:
         limit = (self._clock.now() - ATTEMPT_LIFE).timestamp()
         while old := await self._redis.execute("ZRANGEBYSCORE", times, "-inf", limit, "LIMIT", 0, _UIDS_A_PAGE):
             await renew()
-            await self._redis.execute_together([("SREM", key, *old), ("ZREM", times, *old)])
+            await self._redis.execute_all([("SREM", key, *old), ("ZREM", times, *old)], together=True)
         members, dated = await self._redis.execute_all([("SCARD", key), ("ZCARD", times)])
         if members > dated:
             async for page in self._redis.list_members(key):
@@ -205,7 +205,9 @@ class Projection:
             async with self._database.connection() as connection:
                 await canonical.note_foreign_attempts(connection, uids, now)
             moments = dict.fromkeys(new, now.timestamp())
-            await self._redis.execute_together(list(keys.date_members(key, moments, ATTEMPT_LIFE, only_new=True)))
+            await self._redis.execute_all(
+                list(keys.date_members(key, moments, ATTEMPT_LIFE, only_new=True)), together=True
+            )
 
     async def _prune(self, renew: RenewLease) -> None:
         """Remove the uids without an article from the indexes."""
@@ -230,7 +232,7 @@ class Projection:
             commands: list[Command] = [] if all_dated else await self._date_articles(key, page, gone, limit)
             if gone:
                 commands += [("SREM", key, *gone), ("ZREM", times, *gone)]
-            await self._redis.execute_together(commands)
+            await self._redis.execute_all(commands, together=True)
 
     async def _date_articles(self, key: bytes, page: list[bytes], gone: set[bytes], limit: float) -> list[Command]:
         """Add the expired members to `gone`; return the commands that give the undated ones their times."""
@@ -273,7 +275,7 @@ class Projection:
     async def _write_category(self, category: str, links: list[Link]) -> list[Link]:
         """Write the links of a category; return them, or none if Redis refuses its key."""
         commands = list(keys.write_links(category, {link.uid: (link.url, link.seen_at) for link in links}))
-        responses = await self._redis.execute_together(commands)
+        responses = await self._redis.execute_all(commands, together=True)
         refusal = next((response for response in responses if isinstance(response, Refusal)), None)
         if refusal:
             self._report(f"{_show(keys.links_key(category))} cannot be written: {refusal}")
@@ -296,7 +298,7 @@ class Projection:
     async def _write_page(self, attempts: list[Attempt], now: datetime) -> dict[str, datetime]:
         """Write attempts; return the times of those without a refused command, by uid."""
         commands = [(attempt.uid, command) for attempt in attempts for command in keys.write_attempt(attempt, now)]
-        responses = await self._redis.execute_together([command for _, command in commands])
+        responses = await self._redis.execute_all([command for _, command in commands], together=True)
         refused: set[str] = set()
         for (uid, command), response in zip(commands, responses, strict=True):
             if isinstance(response, Refusal):

@@ -54,15 +54,8 @@ class Redis:
         with self._translate_errors(f" ({command[0]!s} {_show(command[1])})" if len(command) > 1 else ""):
             return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
 
-    async def execute_together(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands as one transaction; a refused command has a Refusal as its response."""
-        return await self._send(commands, together=True)
-
-    async def execute_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands in one round trip; a refused command has a Refusal as its response."""
-        return await self._send(commands, together=False)
-
-    async def _send(self, commands: Sequence[Command], *, together: bool) -> list[Any]:
+    async def execute_all(self, commands: Sequence[Command], *, together: bool = False) -> list[Any]:
+        """Send commands in one round trip, or as one transaction. A refused command has a Refusal as its response."""
         if not commands:
             return []
         with self._translate_errors():
@@ -83,13 +76,9 @@ class Redis:
 
     async def list_keys(self, prefix: bytes) -> AsyncIterator[bytes]:
         """Yield the keys with a prefix."""
-        cursor: int | bytes = 0
-        while True:
-            cursor, found = await self.execute("SCAN", cursor, "MATCH", _escape_pattern(prefix) + b"*", "COUNT", 1000)
-            for key in found:
+        async for page in self._scan(("SCAN",), ("MATCH", _escape_pattern(prefix) + b"*", "COUNT", 1000)):
+            for key in page:
                 yield key
-            if not int(cursor):
-                return
 
     async def type_of(self, key: bytes) -> str:
         """Return the type of a key, "none" if there is no such key."""
@@ -97,12 +86,15 @@ class Redis:
 
     async def list_members(self, key: bytes, *, scored: bool = False, size: int = 1000) -> AsyncIterator[list[bytes]]:
         """Yield the members of a set or sorted set by pages. Members that change meanwhile may be missing."""
+        async for page in self._scan(("ZSCAN" if scored else "SSCAN", key), ("COUNT", size)):
+            if page:
+                yield [member for member, _ in page] if scored else page
+
+    async def _scan(self, before: Command, after: Command) -> AsyncIterator[list[Any]]:
         cursor: int | bytes = 0
         while True:
-            cursor, found = await self.execute("ZSCAN" if scored else "SSCAN", key, cursor, "COUNT", size)
-            members = [member for member, _ in found] if scored else list(found)
-            if members:
-                yield members
+            cursor, page = await self.execute(*before, cursor, *after)
+            yield page
             if not int(cursor):
                 return
 

@@ -136,7 +136,10 @@ def retry(
         if as_json:
             print_json(retried)
         else:
-            _print_retried(retried.retried)
+            jobs = (
+                "1 job waits for its page" if retried.retried == 1 else f"{retried.retried:,} jobs wait for their pages"
+            )
+            console.print(f"{jobs} again." if retried.retried else "No failed jobs match.")
         return
     found = run_local(lambda operations: _retry_handoffs(operations.handoffs, handoff_ids or []))
     if as_json:
@@ -187,11 +190,6 @@ def _print_jobs(jobs: "Sequence[Job]", total: int, offset: int) -> None:
         )
         console.print(f"{'':>9}  [dim]{plain(job.url)}[/]")
     _print_range(len(jobs), total, offset)
-
-
-def _print_retried(count: int) -> None:
-    wait = "1 job waits for its page again." if count == 1 else f"{count:,} jobs wait for their pages again."
-    console.print(wait if count else "No failed jobs match.")
 
 
 def _format_status(status: str) -> str:

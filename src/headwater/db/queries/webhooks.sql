@@ -120,8 +120,8 @@ WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at 
 -- name: settle_delivery
 -- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 whether the attempt
 -- is charged, $9 now, $10 elapsed, $11 HTTP status, $12 reason of the attempt, $13 detail. Returns no row if the lease is
--- lost. Several deliveries that fail at once are one failure of their receiver; an attempt that is not charged changes
--- nothing about the receiver.
+-- lost. Several deliveries that fail at once are one failure of their receiver. The receiver does not change if the
+-- attempt is not charged.
 WITH settled AS (
     UPDATE deliveries
     SET status = $3, reason = $4, due_at = coalesce($5, due_at),
