@@ -73,9 +73,9 @@ async def test_two_schedulers_run_a_missed_slot_once(
 async def test_a_slot_fires_when_its_time_comes(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.2: APScheduler keeps the time. The next slot is brought near, so that nobody has to wait for a minute."""
+    """Spec 1.2: APScheduler keeps the time. The test moves the next slot, so that it need not wait for a minute."""
     await make_scheduled(harness, site)
-    await harness.rows("UPDATE sources SET created_at = now()")  # nothing was missed
+    await harness.rows("UPDATE sources SET created_at = now()")  # so no slot was missed
     soon = harness.runtime.context.clock.now() + timedelta(seconds=1)
     real = cron.last_slot
     monkeypatch.setattr(
@@ -119,7 +119,7 @@ async def test_when_one_role_fails_the_others_release_their_leases(
 
 @pytest.mark.parametrize("when", ["at once", "while stopping"])
 async def test_a_role_that_fails_in_the_background_fails_the_block(when: str) -> None:
-    """Or a program would be told that all is well whose roles could not give back what they hold."""
+    """The program must not succeed if its roles could not release their leases."""
     failed = asyncio.Event()
 
     class Failing:

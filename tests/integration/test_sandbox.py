@@ -54,7 +54,7 @@ def exists(process: int) -> bool:
 
 
 def told(folder: Path) -> list[tuple[int, int]]:
-    """Who said it is busy: pairs of child and fork server."""
+    """Return the pairs of child and fork server that reported to be busy."""
     names = [file.name.split(".") for file in folder.iterdir()]
     return [(int(child), int(server)) for _, child, server in names]
 
