@@ -98,7 +98,7 @@ async def test_a_backup_under_full_load_has_for_every_row_its_raw_file(crawl: Cr
         assert (told["checked"], told["wrong"]) == (60, 0)
 
 
-async def test_without_what_was_set_aside_it_would_not(crawl: Crawl) -> None:
+async def test_a_backup_without_replaced_versions_lacks_raw_files(crawl: Crawl) -> None:
     """The test above can fail."""
     async with crawl(hosts=30, pages=2, plain=True, delay_ms=0) as harness:
         folder = harness.folder / "backup"
@@ -106,7 +106,7 @@ async def test_without_what_was_set_aside_it_would_not(crawl: Crawl) -> None:
         assert unlike(folder) == 60
 
 
-async def test_backups_one_after_another_while_pages_change_are_all_whole(crawl: Crawl) -> None:
+async def test_each_of_several_backups_during_changes_is_whole(crawl: Crawl) -> None:
     async with crawl(hosts=40, pages=5, plain=True, delay_ms=0, programs=["up", "worker"]) as harness:
         await harness.until_under_way(0.3)
         async with pages_that_change(harness):
@@ -117,9 +117,7 @@ async def test_backups_one_after_another_while_pages_change_are_all_whole(crawl:
 
 
 @pytest.mark.parametrize("plant", [None, "hasty backup"])
-async def test_a_file_that_was_replaced_before_the_backup_began_is_waited_for_until_its_row_is_there(
-    plant: str | None, crawl: Crawl
-) -> None:
+async def test_a_backup_waits_for_the_row_of_a_file_that_was_replaced_before(plant: str | None, crawl: Crawl) -> None:
     """The old file is gone and the new row has not come: no copy of that moment can be right."""
     async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, lease_seconds=30) as harness:
         await harness.start("up")
@@ -141,7 +139,7 @@ async def test_a_file_that_was_replaced_before_the_backup_began_is_waited_for_un
         assert bool(unlike(folder)) == (plant is not None)
 
 
-async def test_a_backup_that_was_killed_is_never_taken_for_whole_and_is_started_over(crawl: Crawl) -> None:
+async def test_a_killed_backup_is_refused_and_can_be_made_again(crawl: Crawl) -> None:
     async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, programs=["up"]) as harness:
         await harness.until_done()
         folder = harness.folder / "backup"
@@ -156,7 +154,7 @@ async def test_a_backup_that_was_killed_is_never_taken_for_whole_and_is_started_
         assert (await restored(harness, folder))["checked"] == 10
 
 
-async def test_a_restore_that_was_killed_leaves_nothing_that_looks_whole_and_is_done_again(crawl: Crawl) -> None:
+async def test_a_killed_restore_looks_unfinished_and_can_be_done_again(crawl: Crawl) -> None:
     async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, programs=["up"]) as harness:
         await harness.until_done()
         folder = harness.folder / "backup"

@@ -34,7 +34,7 @@ async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Se
     return settings
 
 
-async def test_it_says_that_it_lives_and_that_it_is_ready(api: Api) -> None:
+async def test_health_and_readiness_are_reported(api: Api) -> None:
     """Spec 6.7."""
     assert (await api.get("/health?beat=7"))[1]["status"] == "ok"
     assert (await api.get("/ready"))[1]["status"] == "ready"
@@ -94,10 +94,10 @@ async def test_a_document_is_shown_as_markdown_while_its_raw_file_exists(api: Ap
     assert (status, answer["error"]["reason"]) == (404, Reason.UNKNOWN_DOCUMENT)
 
 
-async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_when_to_ask_again(
+async def test_only_one_request_makes_markdown_and_others_get_503_with_retry_after(
     api_settings: Settings,
 ) -> None:
-    """Spec 4.3, 8.1: whoever reads must not take the sandbox from the crawl."""
+    """Spec 4.3, 8.1: readers must not take the sandbox from the crawl."""
     made: list[Operations] = []
 
     def make(operations: Operations) -> FastAPI:
@@ -117,7 +117,7 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
             assert (one.status, other.status) == (200, 200)
 
 
-async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(api_settings: Settings) -> None:
+async def test_markdown_that_takes_too_long_is_a_server_error(api_settings: Settings) -> None:
     """Spec 8.1."""
     async with open_api(replace(api_settings, sandbox_timeout_seconds=0.000001)) as api:
         _, listed = await api.get("/documents?limit=1")
@@ -125,7 +125,7 @@ async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(a
     assert (status, answer["error"]["reason"]) == (500, Reason.SANDBOX_TIMEOUT)
 
 
-async def test_search_finds_and_the_day_lists(api: Api) -> None:
+async def test_search_and_day_routes_return_the_documents(api: Api) -> None:
     _, found = await api.get("/search", params={"q": "river"})
     assert len(found["hits"]) == 2
     _, day = await api.get("/daily/2026-03-12")
@@ -155,7 +155,7 @@ async def test_search_finds_and_the_day_lists(api: Api) -> None:
         ("/daily/yesterday", 422, Reason.BAD_REQUEST),
     ],
 )
-async def test_every_error_has_the_one_shape(path: str, status: int, reason: Reason, api: Api) -> None:
+async def test_every_error_has_the_same_shape(path: str, status: int, reason: Reason, api: Api) -> None:
     """Spec 8.1."""
     answered, body = await api.get(path)
     assert answered == status
@@ -165,11 +165,11 @@ async def test_every_error_has_the_one_shape(path: str, status: int, reason: Rea
 
 
 @pytest.mark.parametrize("words", ["\0", "a & | ! ( : *", "'\"; DROP TABLE documents --", "🌊" * 100])
-async def test_no_search_is_an_error(words: str, api: Api) -> None:
+async def test_a_search_without_results_is_no_error(words: str, api: Api) -> None:
     assert (await api.get("/search", params={"q": words}))[0] == 200
 
 
-async def test_writing_needs_the_token(api: Api) -> None:
+async def test_a_write_needs_the_token(api: Api) -> None:
     """Spec 8.1."""
     for token in (None, "wrong", ""):
         status, body = await api.post("/sources", {"url": FEED}, token)
@@ -191,13 +191,13 @@ async def test_a_source_is_added_and_polled(api: Api, site: Site) -> None:
     assert (status, body["error"]["reason"]) == (422, Reason.NOT_FOUND)
 
 
-async def test_a_name_of_the_outside_does_not_reach_a_loopback_api(api: Api) -> None:
+async def test_a_foreign_host_name_does_not_reach_a_loopback_api(api: Api) -> None:
     """A page in somebody's browser must not read the corpus by DNS rebinding."""
     async with api.session.get(api.base + "/documents", headers={"Host": "evil.example"}) as response:
         assert response.status == 421
         assert (await response.json())["error"]["reason"] == Reason.BAD_REQUEST
 
 
-async def test_openapi_describes_it(api: Api) -> None:
+async def test_openapi_lists_the_routes(api: Api) -> None:
     _, described = await api.get("/openapi.json")
     assert {"/health", "/ready", "/documents", "/search", "/sources"} <= set(described["paths"])

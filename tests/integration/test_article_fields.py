@@ -1,4 +1,4 @@
-"""Where the fields of a document come from: its feed, its page, its source's selectors (spec 5.1, 5.2; issue 8)."""
+"""The origins of document fields: the feed, the page, and the selectors of the source (spec 5.1, 5.2; issue 8)."""
 
 import re
 from datetime import date
@@ -41,7 +41,7 @@ async def fields(harness: AppHarness) -> Document:
     return await harness.operations.documents.get(number)
 
 
-async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site: Site, harness: AppHarness) -> None:
+async def test_feed_values_replace_values_that_a_page_only_shows(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html()}
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
@@ -62,7 +62,7 @@ async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site
     assert "The report on the river" in document.text
 
 
-async def test_a_title_that_the_page_shows_twice_is_not(site: Site, harness: AppHarness) -> None:
+async def test_a_title_that_the_page_shows_twice_stays(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html(window="the river - News")}
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
@@ -71,7 +71,7 @@ async def test_a_title_that_the_page_shows_twice_is_not(site: Site, harness: App
     assert document.provenance["byline"] == "feed"
 
 
-async def test_what_a_page_states_as_data_is_not(site: Site, harness: AppHarness) -> None:
+async def test_values_that_a_page_states_as_data_stay(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html(STATED)}
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
@@ -82,7 +82,7 @@ async def test_what_a_page_states_as_data_is_not(site: Site, harness: AppHarness
     assert document.provenance["abstract"] == "feed"
 
 
-async def test_our_own_sighting_is_nobodys_date(site: Site, harness: AppHarness) -> None:
+async def test_first_seen_time_is_not_a_publication_date(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: an undated entry takes its first sighting, marked so."""
     site.answers |= {FEED: feed(date=""), PAGE: html()}
     await harness.operations.sources.add(FEED, "news")
@@ -93,7 +93,7 @@ async def test_our_own_sighting_is_nobodys_date(site: Site, harness: AppHarness)
     assert "published_at" not in document.provenance
 
 
-async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, harness: AppHarness) -> None:
+async def test_a_redirect_target_gets_the_values_of_the_feed(site: Site, harness: AppHarness) -> None:
     moved = "http://other.test/b"
     site.answers |= {FEED: feed(), PAGE: Answer(status=301, headers={"Location": moved}), moved: html()}
     await harness.operations.sources.add(FEED, "news")
@@ -102,7 +102,7 @@ async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, harness
     assert (document.url, document.title) == (moved, "Listed")
 
 
-async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: Site, harness: AppHarness) -> None:
+async def test_the_values_of_the_own_source_of_a_page_win(site: Site, harness: AppHarness) -> None:
     another = "http://digest.test/feed"
     renamed = Answer(str(feed().body).replace("Listed", "Digested"), headers={"Content-Type": "application/rss+xml"})
     site.answers |= {FEED: feed(), another: renamed, PAGE: html()}
@@ -113,9 +113,7 @@ async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: S
     assert (await fields(harness)).title == "Listed"
 
 
-async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the_page_states(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_an_inferred_date_does_not_replace_the_stated_date_of_a_page(site: Site, harness: AppHarness) -> None:
     """Spec 5.1, 6.1: nor does it become certain by being kept."""
     site.answers |= {FEED: feed(), PAGE: html('<meta name="date" content="2026-02-01T00:00:00Z">')}
     await harness.operations.sources.add(FEED, "news")
@@ -125,8 +123,8 @@ async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the
     assert (f"{document.published_at:%Y-%m-%d}", document.provenance["published_at"]) == ("2026-02-01", "meta")
 
 
-async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, harness: AppHarness) -> None:
-    """Spec 5.2. What they found can be derived from the raw file again (spec 1.5)."""
+async def test_selectors_win_if_they_match(site: Site, harness: AppHarness) -> None:
+    """Spec 5.2. The same text can be made from the raw file again (spec 1.5)."""
     site.answers |= {FEED: feed(), PAGE: html(STATED, STORY)}
     selectors = {"body": ".story", "title": "title", "byline": ".nowhere"}
     await harness.operations.sources.add(FEED, "news", {"selectors": selectors})
@@ -140,7 +138,7 @@ async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(sit
         assert not verified.progress.findings
 
 
-async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, harness: AppHarness) -> None:
+async def test_changed_selectors_apply_to_the_next_page(site: Site, harness: AppHarness) -> None:
     """Spec 5.2: read at most 5 minutes old. The source is not polled in between."""
     site.answers |= {FEED: feed(), PAGE: html(extra=STORY)}
     await harness.operations.sources.add(FEED, "news")
@@ -167,7 +165,7 @@ async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, harness
         (".story", "selectors"),
     ],
 )
-async def test_selectors_that_cannot_work_are_refused_by_field(
+async def test_invalid_selectors_are_refused_by_field(
     selectors: object, field: str, site: Site, harness: AppHarness
 ) -> None:
     """Spec 3.1."""

@@ -54,7 +54,7 @@ async def stocked(site: Site, harness: AppHarness) -> AppHarness:
 
 @pytest.fixture
 def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
-    """Runs the program on this test's data, unless told of others."""
+    """Runs the program on the data of this test, or on other data."""
     settings = make_settings()
     ours = {"data_dir": settings.data_dir, "database_url": settings.database_url}
 
@@ -70,16 +70,14 @@ def elsewhere(folder: Path) -> dict[str, object]:
 
 
 def contents(backup: Path) -> dict[str, Any]:
-    """What a backup has in it, apart from when it was taken and where."""
+    """The contents of a backup, without time and place."""
     manifest = json.loads((backup / "manifest.json").read_text())
     files = {str(path.relative_to(backup)): path.read_bytes() for path in backup.rglob("corpus/**/*") if path.is_file()}
     return {"tables": manifest["tables"], "sequences": manifest["sequences"], "files": files}
 
 
 @pytest.mark.both_servers
-async def test_what_is_restored_elsewhere_is_the_same_to_the_byte(
-    stocked: AppHarness, command: Command, tmp_path: Path
-) -> None:
+async def test_a_restored_backup_is_the_same_to_the_byte(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     """From PostgreSQL 15 and from 18, into the embedded one; a backup of what was restored is the same backup."""
     backup, again = tmp_path / "backup", tmp_path / "again"
     answer = command("backup", str(backup), "--json")
@@ -127,7 +125,7 @@ UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regna
 """
 
 
-async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_on_there(
+async def test_a_backup_of_a_newer_server_restores_into_an_older_one_and_works_there(
     stocked: AppHarness,
     site: Site,
     make_settings: Callable[..., Settings],
@@ -135,8 +133,8 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
     postgres15: Postgres15,
     tmp_path: Path,
 ) -> None:
-    """Indexes, triggers and counters are as they were: what comes next is counted on, under a number of its own."""
-    del embedded_server  # what `stocked` is on
+    """Indexes, triggers and counters are as before: the next document has a new number."""
+    del embedded_server  # the database of `stocked`
     await back_up(make_settings(), tmp_path / "backup")
     async with new_database(postgres15.dsn) as url:
         settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=url, connect_to=site.connect_to)
@@ -150,7 +148,7 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
             assert await moved.rows("SELECT FROM documents WHERE id > $1", *(await stocked.rows(LAST))[0])
 
 
-async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
+async def test_the_rescuer_releases_leases_of_a_restored_backup(
     stocked: AppHarness, site: Site, make_settings: Callable[..., Settings], elsewhere_url: str, tmp_path: Path
 ) -> None:
     """Spec 2.4: their holders are far away."""
@@ -179,7 +177,7 @@ async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
         ("nowhere/backup", "is its disk mounted?"),
     ],
 )
-async def test_a_backup_goes_nowhere_but_into_a_folder_of_its_own(
+async def test_a_backup_needs_its_own_folder(
     folder: str, said: str, stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     (tmp_path / "full").mkdir()
@@ -191,7 +189,7 @@ async def test_a_backup_goes_nowhere_but_into_a_folder_of_its_own(
     assert not (tmp_path / "data/backup").exists()
 
 
-async def test_raw_files_that_are_not_there_are_told(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
+async def test_a_backup_reports_missing_raw_files(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     raw = next(path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
     raw.unlink()
     answer = command("backup", "backup")
@@ -209,7 +207,7 @@ def add_to_the_file_with(folder: Path, words: bytes) -> None:
     file.write_bytes(file.read_bytes() + b"more")
 
 
-async def test_a_raw_file_of_another_size_than_its_row_tells_is_told(
+async def test_a_backup_reports_a_raw_file_of_another_size_than_in_its_row(
     stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     add_to_the_file_with(tmp_path, b"matter b")
@@ -240,7 +238,9 @@ async def test_a_terminal_shows_a_bar_for_each_step(
         assert part in shown
 
 
-async def test_a_full_disk_is_told_and_nothing_is_left(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
+async def test_a_backup_on_a_full_disk_fails_and_leaves_nothing(
+    stocked: AppHarness, command: Command, tmp_path: Path
+) -> None:
     """The disk is another than the corpus', too: there files are copied."""
     (tmp_path / "disk").mkdir()
     script = f'mount -t tmpfs -o size=$0 tmpfs "{tmp_path}/disk" && "$@"; echo $?; ls -A "{tmp_path}/disk"'
@@ -326,7 +326,7 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
         assert message.endswith("Nothing was restored.")
 
 
-async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is_told(
+async def test_a_restore_reports_raw_files_that_the_backup_lacks(
     stocked: AppHarness, command: Command, elsewhere_url: str, tmp_path: Path
 ) -> None:
     """All the rest would be lost otherwise."""
@@ -345,7 +345,7 @@ async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is
     assert not (tmp_path / "third").exists()
 
 
-async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
+async def test_a_restore_reports_a_damaged_raw_file_of_the_same_size(
     stocked: AppHarness, command: Command, elsewhere_url: str, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Rows and all other files are right, and are there."""
@@ -367,8 +367,8 @@ async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
     assert (verified["checked"], verified["faults"]) == (4, {"raw_differs": 1})
 
 
-def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path) -> None:
-    """As PostgreSQL writes it."""
+def test_raw_files_are_read_from_the_dump_of_documents(tmp_path: Path) -> None:
+    """The dump has the text format of COPY."""
     columns = ["id", "raw_path", "title", "raw_hash", "raw_bytes"]
     (tmp_path / "documents.copy").write_bytes(
         b"1\ts/bodies/raw/a\\\\b\\tc\\nd\xc3\x9f\t\\N\t\\\\xab01\t7\n2\tp\tA title\t\\\\x\t0\n"
@@ -380,7 +380,7 @@ def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path)
     ]
 
 
-async def test_nothing_is_restored_over_what_is_there(
+async def test_a_restore_refuses_existing_files_and_tables(
     stocked: AppHarness, make_settings: Callable[..., Settings], database_url: str, tmp_path: Path
 ) -> None:
     await back_up(make_settings(), tmp_path / "backup")
@@ -395,7 +395,7 @@ async def test_nothing_is_restored_over_what_is_there(
     assert len(await stocked.rows("SELECT FROM documents")) == 4
 
 
-async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_never_to_remove_it(
+async def test_a_refused_restore_advises_to_move_data_and_never_to_remove_it(
     stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     await back_up(make_settings(), tmp_path / "backup")
@@ -415,7 +415,7 @@ async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_ne
 
 
 @pytest.mark.empty_database
-async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+async def test_a_backup_of_an_older_schema_is_updated(
     make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, elsewhere_url: str, tmp_path: Path
 ) -> None:
     known = migrate.all_migrations()
@@ -437,7 +437,7 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
             assert await connection.fetchval("SELECT name FROM sources") == "old"
 
 
-async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
+async def test_the_update_of_an_old_backup_may_take_longer_than_a_query(
     stocked: AppHarness,
     make_settings: Callable[..., Settings],
     embedded_server: EmbeddedServer,
@@ -466,7 +466,7 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
             await connection.close()
 
 
-async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
+async def test_folder_walks_do_not_block_the_event_loop(
     stocked: AppHarness,
     make_settings: Callable[..., Settings],
     monkeypatch: pytest.MonkeyPatch,
@@ -507,7 +507,7 @@ async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
     assert [what for what, on_the_loop in walks if on_the_loop] == []
 
 
-def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwards_none_is_left(tmp_path: Path) -> None:
+def test_a_locked_corpus_keeps_every_version_until_it_is_unlocked(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "corpus")
     versions = [corpus.write("s", "a", b"one")]
     copy = CorpusCopy(corpus, tmp_path / "copy")
@@ -524,7 +524,7 @@ def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwar
     assert corpus.read("s/bodies/raw/a") == b"three"
 
 
-def test_two_backups_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_backup_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_copy, "_LOCK_SECONDS", 0.01)
     copy = CorpusCopy(Corpus(tmp_path / "corpus"), tmp_path / "copy")
     with copy.locked(), pytest.raises(OperatorError, match="Another backup"), copy.locked():

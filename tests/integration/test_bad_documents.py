@@ -1,4 +1,4 @@
-"""What is made to harm its reader: bounded, a status of its own, its row and its bytes kept (issue 10, spec 4.3)."""
+"""Hostile documents are read within limits, have their own status, and keep row and bytes (issue 10, spec 4.3)."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ DOCS = (Path(__file__).parents[2] / "docs/pdf.md").read_text()
 STATUSES = set(re.findall(r"(?m)^\| `(\w+)` \|", DOCS.partition("## Statuses")[2].partition("\n## ")[0])) - {
     "body_status"
 }
-LONGEST = 10.0  # seconds of work, all processes together: what else the machine does is not counted
+LONGEST = 10.0  # seconds of CPU time of all processes
 
 
 def worked() -> float:
@@ -61,7 +61,7 @@ def font_bomb() -> bytes:
 
 
 def packed_zeros(megabytes: int) -> bytes:
-    """Zeros, compressed: only the first two megabytes are worked for, as all others come out like the second."""
+    """Compressed zeros. Only the first two megabytes are computed, because all others equal the second."""
     packer = zlib.compressobj(9)
     first, next_one = (packer.compress(bytes(1_000_000)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     checksum = (megabytes * 1_000_000 % 65521 << 16) + 1
@@ -97,7 +97,7 @@ def bill_of(version: str) -> bytes:
 NESTED = b"[" * MIB + b"]" * MIB
 WORDS = b"BT /F1 9 Tf 72 700 Td (Ferries cross the river at noon.) Tj ET"
 FONT = b"/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
-# How each is made, how its URL ends, and the status that `headwater normalize` tells.
+# Each document with the reason of its URL and the status that `headwater normalize` shows.
 BAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a font bomb": (font_bomb, "sandbox_memory", "too_large"),
     "forms in forms": (lambda: forms(28), "sandbox_memory", "too_large"),
@@ -119,7 +119,7 @@ def body_of(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_a_bad_document_ends_with_its_reason_its_bytes_are_kept_and_work_goes_on(
+async def test_a_bad_document_ends_with_its_reason_and_keeps_its_bytes(
     name: str, site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     _, reason, _ = BAD[name]
@@ -136,8 +136,8 @@ async def test_a_bad_document_ends_with_its_reason_its_bytes_are_kept_and_work_g
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_normalize_tells_the_status_of_a_bad_document(name: str, tmp_path: Path) -> None:
-    """Spec 8.2: as a script reads it, one of those that docs/pdf.md lists; the reason is the one a URL ends with."""
+def test_normalize_shows_the_status_of_a_bad_document(name: str, tmp_path: Path) -> None:
+    """Spec 8.2: the JSON has a status of docs/pdf.md, and the reason that ends the URL."""
     _, reason, status = BAD[name]
     (tmp_path / "file").write_bytes(body_of(name))
     before = worked()
@@ -152,7 +152,7 @@ def test_normalize_tells_the_status_of_a_bad_document(name: str, tmp_path: Path)
     assert status in STATUSES or not body_of(name).startswith(b"%PDF")
 
 
-async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
+async def test_a_timeout_of_a_document_is_not_reported_as_a_crash(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     url, body = "http://a.test/report.pdf", forms(28)  # for which a second is not enough
@@ -166,5 +166,5 @@ async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
     assert (shown["status"], shown["reason"]) == ("too_large", "sandbox_timeout")
 
 
-def test_every_status_that_a_pdf_can_have_is_told() -> None:
+def test_every_status_of_a_pdf_is_covered() -> None:
     assert set(map(str, BodyStatus)) <= STATUSES

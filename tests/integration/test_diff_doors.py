@@ -1,4 +1,4 @@
-"""What changed in a document that was api_settings, by the command and by the API (spec 4.4, 8.2)."""
+"""The changes of a document, by the command and by the API (spec 4.4, 8.2)."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Se
     return settings
 
 
-async def test_the_api_tells_what_changed(api: Api) -> None:
+async def test_the_api_compares_revisions(api: Api) -> None:
     _, found = await api.get("/documents")
     number = next(row["id"] for row in found["documents"] if row["url"] == URL)
     status, last = await api.get(f"/documents/{number}/diff")
@@ -62,7 +62,7 @@ async def test_the_api_tells_what_changed(api: Api) -> None:
     assert same["summary"] == ["Nothing has changed."]
 
 
-async def test_a_revision_came_when_its_text_did_however_often_it_was_fetched_since(
+async def test_a_revision_came_when_its_text_was_first_fetched(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     bodies = [page("flood defences"), *[page("flood defences", extra=NOTE)] * 2]
@@ -88,12 +88,12 @@ async def test_a_revision_came_when_its_text_did_however_often_it_was_fetched_si
         ("/documents/1/diff?since=1", 422, "bad_request"),
     ],
 )
-async def test_what_cannot_be_compared_is_refused(api: Api, path: str, status: int, reason: str) -> None:
+async def test_an_impossible_comparison_is_refused(api: Api, path: str, status: int, reason: str) -> None:
     answered, body = await api.get(path)
     assert (answered, body["error"]["reason"]) == (status, reason)
 
 
-async def test_the_command_tells_what_changed(api_settings: Settings, tmp_path: Path) -> None:
+async def test_the_command_compares_revisions(api_settings: Settings, tmp_path: Path) -> None:
     words = {"database_url": api_settings.database_url, "data_dir": api_settings.data_dir}
 
     def run(*arguments: str) -> tuple[int, str]:

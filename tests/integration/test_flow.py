@@ -1,4 +1,4 @@
-"""From feed to document, through real parts: what each answer of a server leads to (spec 3.2, 4.1, 4.2, 4.4)."""
+"""From feed to document, through real parts: each answer of a server has its result (spec 3.2, 4.1, 4.2, 4.4)."""
 
 import asyncio
 import hashlib
@@ -58,7 +58,7 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(
     assert document.provenance["title"]
 
 
-async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, harness: AppHarness, tmp_path: Path) -> None:
+async def test_a_failing_disk_consumes_no_retry_of_a_page(site: Site, harness: AppHarness, tmp_path: Path) -> None:
     """A fault of ours is not charged to anybody: the page is there when the disk is."""
     listing(site, "/a")
     site.answers["http://news.test/a"] = Answer(page("patient"), headers=HTML)
@@ -84,7 +84,7 @@ async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, harness: App
         Answer(status=503),
     ],
 )
-async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothing(
+async def test_an_unreadable_robots_file_blocks_the_host_and_ends_no_url(
     robots: Answer, site: Site, harness: AppHarness
 ) -> None:
     """Spec 4.1."""
@@ -98,7 +98,7 @@ async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothi
     ]
 
 
-async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Site, harness: AppHarness) -> None:
+async def test_the_input_of_the_normalizer_is_stored(site: Site, harness: AppHarness) -> None:
     """Spec 1.5: so that the text can be derived from the raw file again. Only HTTP says in which charset."""
     listing(site, "/old", "/plain")
     cyrillic = {"Content-Type": "text/html; charset=windows-1251"}
@@ -114,7 +114,7 @@ async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Sit
     ]
 
 
-async def test_robots_are_obeyed_and_asked_for_once(site: Site, harness: AppHarness) -> None:
+async def test_robots_txt_is_fetched_once_and_obeyed(site: Site, harness: AppHarness) -> None:
     """Spec 4.1."""
     listing(site, "/open", "/closed/x")
     site.answers["http://news.test/robots.txt"] = Answer(
@@ -132,9 +132,7 @@ async def test_robots_are_obeyed_and_asked_for_once(site: Site, harness: AppHarn
 
 
 @pytest.mark.both_servers
-async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothing(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_host_with_unreadable_robots_txt_waits_and_keeps_its_urls(site: Site, harness: AppHarness) -> None:
     """Spec 4.1: 5xx blocks the host, its URLs wait and never die."""
     listing(site, "http://down.test/a", "http://down.test/b")
     site.answers["http://down.test/robots.txt"] = Answer(status=500)
@@ -164,7 +162,7 @@ async def test_a_crawl_delay_is_obeyed(site: Site, harness: AppHarness) -> None:
     assert min(gaps) >= 0.29
 
 
-async def test_an_unchanged_feed_is_not_read_again(site: Site, harness: AppHarness) -> None:
+async def test_an_unchanged_feed_is_not_parsed_again(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: conditional GET plus body hash."""
     answer = rss("http://news.test/a")
     site.answers[FEED] = [
@@ -210,7 +208,7 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, harness: AppHar
         (Answer(b""), "was not added"),
     ],
 )
-async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
+async def test_a_body_that_is_no_feed_is_refused_and_nothing_is_saved(
     answer: Answer, said: str, site: Site, harness: AppHarness
 ) -> None:
     site.answers[FEED] = answer
@@ -220,7 +218,7 @@ async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
 
 
 @pytest.mark.parametrize("name", ["My Feed", "UPPER", "a/b", "..", "x" * 65, "n\0"])
-async def test_a_name_that_cannot_be_one_is_refused(name: str, site: Site, harness: AppHarness) -> None:
+async def test_an_invalid_source_name_is_refused(name: str, site: Site, harness: AppHarness) -> None:
     listing(site, "/a")
     with pytest.raises(OperatorError, match="cannot name a source"):
         await harness.operations.sources.add(FEED, name)
@@ -277,7 +275,7 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     assert [item["bucket"] for item in items] == ["NEW"]
 
 
-async def test_a_day_that_is_built_anew_is_what_was_observed_and_only_that_is_written_which_differs(
+async def test_a_rebuilt_day_equals_the_observations_and_writes_only_differences(
     site: Site, harness: AppHarness
 ) -> None:
     """Spec 6.4."""

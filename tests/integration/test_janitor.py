@@ -45,7 +45,7 @@ def draft(tmp_path: Path, source: str, number: int, *, hours_old: float, size: i
     return path
 
 
-def test_a_sources_old_drafts_are_swept_and_counted(janitor: Janitor, tmp_path: Path) -> None:
+def test_old_drafts_of_a_source_are_swept_and_counted(janitor: Janitor, tmp_path: Path) -> None:
     old = [draft(tmp_path, "bills", number, hours_old=25) for number in range(3)]
     young = draft(tmp_path, "bills", 9, hours_old=23)
     other = draft(tmp_path, "news", 1, hours_old=99)
@@ -87,8 +87,8 @@ def test_all_sources_are_swept_and_a_folder_without_one_is_named_and_left_alone(
     assert stranger.exists()
 
 
-def test_one_source_that_cannot_be_swept_keeps_no_other_from_it(janitor: Janitor, tmp_path: Path) -> None:
-    """A link where the drafts should be leads elsewhere: nothing there is touched, and the exit code tells."""
+def test_a_source_that_cannot_be_swept_does_not_stop_the_others(janitor: Janitor, tmp_path: Path) -> None:
+    """A link in place of the drafts leads elsewhere: its target stays, and the exit code is 1."""
     elsewhere = draft(tmp_path, "nobodys", 1, hours_old=48)
     linked = tmp_path / "data/corpus/bills/bodies/raw/.tmp"
     linked.parent.mkdir(parents=True)
@@ -123,7 +123,7 @@ def assert_refused(answer: "subprocess.CompletedProcess[str]", said: str) -> Non
         (("--all", "--older-than", "0h"), "'0h' is not a time such as"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_nothing_is_swept(
+def test_invalid_arguments_are_refused_and_nothing_is_swept(
     words: tuple[str, ...], said: str, janitor: Janitor, tmp_path: Path
 ) -> None:
     kept = [draft(tmp_path, source, 1, hours_old=48) for source in ("news", "nobodys")]
@@ -131,11 +131,11 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_swept(
     assert all(path.exists() for path in kept)
 
 
-def test_the_least_age_can_be_chosen(janitor: Janitor, tmp_path: Path) -> None:
+def test_the_minimum_age_can_be_chosen(janitor: Janitor, tmp_path: Path) -> None:
     draft(tmp_path, "news", 1, hours_old=3)
     assert json.loads(janitor("news", "--older-than", "4h", "--json").stdout)["drafts"] == 0
     assert json.loads(janitor("news", "--older-than", "90m", "--json").stdout)["drafts"] == 1
 
 
-def test_an_empty_house_has_nothing_to_sweep(janitor: Janitor) -> None:
+def test_an_empty_corpus_has_no_drafts(janitor: Janitor) -> None:
     assert janitor("--all").stdout == "0 drafts (0 bytes) removed.\n"

@@ -1,4 +1,4 @@
-"""Where a command's output goes is its user's choice: none ends it with a traceback or in silence (spec 8.2)."""
+"""No destination of the output ends a command with a traceback or in silence (spec 8.2)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.program import PROGRAM, environment, fork, forked, headwater
 from tests.scratch import scratch_folder
 
 CLOSED = 128 + signal.SIGPIPE
-STARTED = ("today",)  # as users do; the others are forked
+STARTED = ("today",)  # these start a program; the others are forked
 COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("config", "--markdown"), STARTED]
 
 
@@ -42,7 +42,7 @@ def run(*words: str, cwd: Path, stdout: int, stderr: int | None = None) -> tuple
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, ...], cwd: Path) -> None:
+def test_a_closed_pipe_ends_a_command_silently(words: tuple[str, ...], cwd: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
@@ -52,7 +52,7 @@ def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, .
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_full_disk_is_said_in_one_line(words: tuple[str, ...], cwd: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(words: tuple[str, ...], cwd: Path) -> None:
     with open("/dev/full", "w") as full:
         said = "headwater: the output could not be written: No space left on device.\n"
         assert run(*words, cwd=cwd, stdout=full.fileno()) == (2, said)
@@ -65,7 +65,7 @@ def test_a_log_that_cannot_be_written_changes_nothing(cwd: Path) -> None:
         assert run("today", "yesterday", cwd=cwd, stdout=nowhere.fileno(), stderr=full.fileno())[0] == 2
 
 
-def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_demo_with_a_closed_pipe_leaves_nothing_behind(tmp_path: Path) -> None:
     """Spec 9.3."""
     with forked("demo", "--data", str(tmp_path / "data"), cwd=tmp_path) as process:
         assert process.stdout.readline() == "feeds: 7 of 7\n"
@@ -76,7 +76,7 @@ def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
-def test_what_cannot_be_shown_is_replaced_and_json_stays_exact(
+def test_unencodable_characters_are_replaced_and_json_stays_exact(
     encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)

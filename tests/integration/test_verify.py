@@ -1,4 +1,4 @@
-"""Every document is held against its raw file (spec 1.5): what is right, what is not, and what only looks so."""
+"""Verify compares every document with its raw file (spec 1.5)."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
 
 
 @pytest.mark.both_servers
-async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Site, harness: AppHarness) -> None:
+async def test_documents_of_any_charset_and_redirect_are_right(site: Site, harness: AppHarness) -> None:
     site.answers["http://a.test/page"] = Answer(status=301, headers={"Location": "/deep/er/page"})
     site.answers["http://a.test/deep/er/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
     charset = {"Content-Type": "text/html; charset=windows-1251"}
@@ -89,7 +89,7 @@ async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Si
     assert (verified.checked, verified.wrong, verified.findings) == (4, 0, [])
 
 
-async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
+async def test_the_program_reports_right_documents_and_leaves_no_journal(
     stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     answer = command()
@@ -103,7 +103,7 @@ async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
     assert list((tmp_path / "data/verify").iterdir()) == []
 
 
-async def test_whatever_was_done_to_a_raw_file_is_found(stocked: AppHarness, command: Command) -> None:
+async def test_every_fault_of_a_raw_file_is_found(stocked: AppHarness, command: Command) -> None:
     changed = await raw_file(stocked, "a")
     changed.write_bytes(changed.read_bytes().replace(b"council", b"cuoncil"))
     with (await raw_file(stocked, "b")).open("ab") as longer:
@@ -134,7 +134,7 @@ async def test_whatever_was_done_to_a_raw_file_is_found(stocked: AppHarness, com
 
 
 @pytest.mark.both_servers
-async def test_whatever_was_done_to_a_row_is_found(stocked: AppHarness) -> None:
+async def test_every_fault_of_a_row_is_found(stocked: AppHarness) -> None:
     of = "WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)"
     await stocked.rows(
         f"UPDATE texts SET body = body || ' And more.' WHERE content_hash = (SELECT content_hash FROM documents {of})",
@@ -155,14 +155,14 @@ async def test_whatever_was_done_to_a_row_is_found(stocked: AppHarness) -> None:
     }  # fmt: skip
 
 
-async def test_all_that_is_wrong_with_a_document_is_told(stocked: AppHarness) -> None:
+async def test_all_faults_of_a_document_are_reported(stocked: AppHarness) -> None:
     await stocked.rows("UPDATE texts SET body = body || '.'")
     (await raw_file(stocked, "a")).unlink()
     report = await verify(stocked)
     assert (report.wrong, report.faults) == (8, {"text_damaged": 8, "raw_missing": 1})
 
 
-async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site: Site, harness: AppHarness) -> None:
+async def test_a_finding_names_a_fetch_before_content_types_were_saved(site: Site, harness: AppHarness) -> None:
     charset = {"Content-Type": "text/html; charset=iso-8859-2"}
     site.answers["http://a.test/page"] = Answer(page("Łódź na rzece").encode("iso-8859-2"), headers=charset)
     site.answers["http://b.test/page"] = Answer(page("Łódź na rzece"), headers=HTML)
@@ -173,7 +173,7 @@ async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site
     assert "before content types were saved" in finding.detail
 
 
-async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
+async def test_a_document_that_takes_too_long_is_not_right(
     stocked: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.3: it is read in a child with limits, as the first time."""
@@ -181,7 +181,7 @@ async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
         assert faults(await verify(hasty)) == dict.fromkeys(NAMES, "not_derived")
 
 
-async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site, stocked: AppHarness) -> None:
+async def test_a_page_that_is_being_fetched_is_not_wrong(site: Site, stocked: AppHarness) -> None:
     """Spec 1.5: its new file is in place before its row says so. The commit is held up by a lock on that row."""
     raw = await raw_file(stocked, "a")
     before = raw.read_bytes()
@@ -205,7 +205,7 @@ async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site
     assert raw.read_bytes() != before
 
 
-async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: Site, stocked: AppHarness) -> None:
+async def test_a_row_that_changed_during_the_check_is_checked_again(site: Site, stocked: AppHarness) -> None:
     context = stocked.runtime.context
     stale = await context.database.transact(
         lambda connection: documents_to_verify(connection, after=0, last=99, source_id=None, limit=99)
@@ -227,7 +227,7 @@ async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: S
     assert [finding.url for finding in await verifier.verify(stale)] == [address("c")]
 
 
-async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_what_mends_it(stocked: AppHarness) -> None:
+async def test_a_finding_after_a_killed_fetch_names_the_queued_repair(stocked: AppHarness) -> None:
     """Spec 1.5: the re-fetch of the returned lease repairs it."""
     (await raw_file(stocked, "a")).write_text(page("a newer matter"))
     await stocked.operations.frontier.retry([address("a")])
@@ -238,9 +238,7 @@ async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_wha
     assert faults(await verify(stocked)) == {}
 
 
-async def test_a_page_that_cannot_be_read_any_more_leaves_document_and_raw_file_as_they_were(
-    site: Site, stocked: AppHarness
-) -> None:
+async def test_an_unreadable_refetch_changes_neither_document_nor_raw_file(site: Site, stocked: AppHarness) -> None:
     """Spec 1.5: every row's file matches its hash, whatever a re-fetch brings."""
     raw = await raw_file(stocked, "a")
     before = raw.read_bytes()
@@ -253,7 +251,7 @@ async def test_a_page_that_cannot_be_read_any_more_leaves_document_and_raw_file_
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(page("newer, and its row was lost"))])
-async def test_another_visit_mends_a_raw_file_also_when_the_page_has_not_changed(
+async def test_another_fetch_repairs_a_raw_file_of_an_unchanged_page(
     damage: Callable[[Path], object], site: Site, stocked: AppHarness
 ) -> None:
     """Spec 1.5, 4.2: a 304 touches only what is right here too."""
@@ -282,8 +280,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_an_interrupted_verify_goes_on_where_it_was(stocked: AppHarness) -> None:
-    """What was wrong before the interruption is told at the end; --restart looks at everything again."""
+async def test_an_interrupted_verify_resumes(stocked: AppHarness) -> None:
+    """The report has the faults before the interruption; --restart checks everything again."""
     (await raw_file(stocked, "a")).unlink()
     (await raw_file(stocked, "h")).unlink()
     ids = [row[0] for row in await stocked.rows("SELECT id FROM documents ORDER BY id")]
@@ -305,7 +303,7 @@ async def test_an_interrupted_verify_goes_on_where_it_was(stocked: AppHarness) -
 
 
 class Looked:
-    """Who watches how far a verify has come."""
+    """Observes the progress of a verify."""
 
     def __init__(self) -> None:
         self.first: tuple[int, int] | None = None
@@ -324,7 +322,7 @@ class Looked:
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: AppHarness) -> None:
+async def test_a_report_that_was_not_shown_is_shown_again(stocked: AppHarness) -> None:
     (await raw_file(stocked, "a")).unlink()
 
     async def tell_and_fail() -> None:
@@ -337,7 +335,7 @@ async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: Ap
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_restart_does_not_go_on(stocked: AppHarness) -> None:
+async def test_a_restarted_verify_does_not_resume(stocked: AppHarness) -> None:
     looked = Looked()
     verifying = asyncio.create_task(verify(stocked, looked))
     await looked.at(5)
@@ -348,7 +346,7 @@ async def test_a_restart_does_not_go_on(stocked: AppHarness) -> None:
     assert (looked.first, verified.resumed_after, verified.checked) == ((0, 8), None, 8)
 
 
-async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
+async def test_a_stopped_and_then_killed_verify_resumes(
     site: Site, harness: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     """Spec 9.3."""
@@ -388,7 +386,7 @@ async def test_two_at_once_are_refused(stocked: AppHarness, command: Command, tm
     assert "is running" in answer.stderr
 
 
-async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, stocked: AppHarness) -> None:
+async def test_verify_can_be_limited_to_a_source_or_new_documents(site: Site, stocked: AppHarness) -> None:
     await stock(site, stocked, "other", [])
     site.answers["http://z.test/page"] = Answer(page("the last"), headers=HTML)
     site.answers["http://other.test/feed"] = rss(address("z"))
@@ -407,14 +405,14 @@ async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, s
         await verify(stocked, source="nobody")
 
 
-def test_an_empty_house_is_right(command: Command) -> None:
+def test_an_empty_corpus_is_right(command: Command) -> None:
     answer = command()
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "There are no documents to verify.\n", "")
     told = json.loads(command("--json").stdout)
     assert (told["checked"], told["wrong"], told["findings"]) == (0, 0, [])
 
 
-async def test_a_disk_that_is_not_there_is_said_once(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
+async def test_a_missing_disk_is_reported_once(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     (tmp_path / "data/corpus").rename(tmp_path / "data/away")
     answer = command()
     assert (answer.returncode, answer.stdout) == (2, "")

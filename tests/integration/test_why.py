@@ -396,7 +396,7 @@ async def test_a_host_that_an_operator_closed(site: Site, harness: AppHarness) -
 
 
 async def test_a_page_that_two_sources_list(site: Site, harness: AppHarness) -> None:
-    """Spec 8.3: who saw it."""
+    """Spec 8.3: all sources that saw it."""
     await listed(site, harness, "http://news.test/b", A)
     site.answers["http://other.test/feed"] = rss(A)
     await harness.operations.sources.add("http://other.test/feed", overrides={"priority": 9})

@@ -24,7 +24,7 @@ FEED = "http://news.test/feed"
 A = "http://news.test/a"
 
 
-async def test_what_is_no_address_is_refused_with_the_reason(harness: AppHarness) -> None:
+async def test_an_invalid_address_is_refused_with_the_reason(harness: AppHarness) -> None:
     """Spec 8.3, 2.1: and no password is repeated."""
     for url, said in (
         ("", "The address is empty."),
@@ -39,7 +39,7 @@ async def test_what_is_no_address_is_refused_with_the_reason(harness: AppHarness
         assert "secret" not in f"{refused.value} {refused.value.url}"
 
 
-async def test_what_was_never_seen_is_said_to_be_so(site: Site, harness: AppHarness) -> None:
+async def test_an_unknown_url_is_refused(site: Site, harness: AppHarness) -> None:
     """Spec 8.3."""
     site.answers[FEED] = rss(A)
     await harness.operations.sources.add(FEED)
@@ -107,7 +107,7 @@ async def api(hostile: Settings) -> AsyncIterator[str]:
     await serving
 
 
-async def test_the_api_answers_the_same(api: str) -> None:
+async def test_the_api_returns_the_same(api: str) -> None:
     """Spec 8.3, 8.1."""
     async with aiohttp.ClientSession() as session:
         for url, status, reason in (

@@ -30,9 +30,7 @@ def test_a_second_write_replaces_the_first_and_leaves_no_draft(tmp_path: Path) -
     assert list((tmp_path / "s/bodies/raw/.tmp").iterdir()) == []
 
 
-def test_bytes_and_names_are_flushed_to_the_disk_before_a_row_may_speak_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_and_names_are_flushed_before_write_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spec 1.5: no kill shows a missing flush, only a power cut does; so the order of the calls is looked at."""
     calls: list[str] = []
     fsync, replace = os.fsync, os.replace
@@ -63,7 +61,7 @@ def test_a_subpath_cannot_leave_its_folder(subpath: str, tmp_path: Path) -> None
 
 
 @given(st.text(max_size=80))
-def test_whatever_the_subpath_it_is_refused_or_stays_inside(subpath: str) -> None:
+def test_any_subpath_is_refused_or_stays_inside(subpath: str) -> None:
     try:
         path = raw_path("s", subpath)
     except StorageFailed:
@@ -72,20 +70,20 @@ def test_whatever_the_subpath_it_is_refused_or_stays_inside(subpath: str) -> Non
     assert inside.startswith("/corpus/s/bodies/raw/")
 
 
-def test_a_disk_that_refuses_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_failing_disk_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a file where the folder should be")
     with pytest.raises(StorageFailed, match="cannot be written"):
         Corpus(tmp_path).write("s", "a", b"x")
 
 
-def test_no_more_of_a_file_is_read_than_asked_for(tmp_path: Path) -> None:
+def test_a_read_stops_at_its_limit(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path)
     raw = corpus.write("s", "a", b"longer than anybody thought")
     assert corpus.read(raw.path, 6) == b"longer"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_root_has_locked_once_others_can_lock_again(tmp_path: Path) -> None:
+def test_a_lock_file_of_root_can_be_locked_by_the_owner(tmp_path: Path) -> None:
     """Spec 9.1: a backup that root makes must not stop who fetches as another user."""
     os.chown(tmp_path, 12345, 12345)
     Corpus(tmp_path).open_lock(exclusive=True).close()
@@ -109,7 +107,7 @@ def drafts_of(corpus: Path, source: str = "s") -> Path:
 
 
 def test_old_drafts_are_swept_and_counted_and_nothing_else(tmp_path: Path) -> None:
-    """Spec 1.5: what is young, named otherwise, deeper, another's, or no draft at all stays."""
+    """Spec 1.5: young drafts, other names, deeper files, other sources and raw files stay."""
     drafts = drafts_of(tmp_path)
     swept = [put(drafts / DRAFT), put(drafts / ("0" * 32), b"")]
     kept = [
@@ -132,9 +130,7 @@ def test_old_drafts_are_swept_and_counted_and_nothing_else(tmp_path: Path) -> No
     assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)
 
 
-def test_a_draft_that_a_killed_writer_left_has_the_shape_that_is_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draft_of_a_killed_writer_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spec 1.5: the names that `write` makes are the names that `sweep` knows."""
 
     class Killed(BaseException):
@@ -153,7 +149,7 @@ def test_a_draft_that_a_killed_writer_left_has_the_shape_that_is_swept(
 
 
 def test_a_sweep_follows_no_link(tmp_path: Path) -> None:
-    """Spec 1.5: not among the drafts, and not on the way to them."""
+    """Spec 1.5: neither among the drafts nor on the way to them."""
     elsewhere = put(tmp_path / "elsewhere" / DRAFT)
     corpus = Corpus(tmp_path / "corpus")
     linked = drafts_of(tmp_path / "corpus", "file") / DRAFT
@@ -177,7 +173,7 @@ def test_a_sweep_follows_no_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["..", "../corpus/s", "/", "s/"])
-def test_a_sweep_cannot_be_led_out_by_a_name(source: str, tmp_path: Path) -> None:
+def test_a_source_name_cannot_lead_a_sweep_elsewhere(source: str, tmp_path: Path) -> None:
     put(drafts_of(tmp_path / "corpus") / DRAFT)
     put(tmp_path / "bodies/raw/.tmp" / DRAFT)
     with pytest.raises(StorageFailed, match="cannot be swept"):
@@ -185,7 +181,7 @@ def test_a_sweep_cannot_be_led_out_by_a_name(source: str, tmp_path: Path) -> Non
     assert len(list(tmp_path.rglob(DRAFT))) == 2
 
 
-def test_where_nothing_was_ever_drafted_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+def test_a_source_without_drafts_has_nothing_to_sweep(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "corpus")
     assert corpus.folders() == []
     assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)

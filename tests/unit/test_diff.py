@@ -1,4 +1,4 @@
-"""What changed between two texts, told by paragraphs and words (spec 4.4)."""
+"""The changes between two texts, by paragraphs and words (spec 4.4)."""
 
 import time
 from random import Random
@@ -46,8 +46,8 @@ def test_a_text_does_not_differ_from_itself(text: str) -> None:
 
 
 @given(PARAGRAPHS, PARAGRAPHS)
-def test_what_is_told_makes_one_text_of_the_other(before: str, after: str) -> None:
-    """Nothing is told twice, nothing is left out, and every word is where it was."""
+def test_the_changes_turn_one_text_into_the_other(before: str, after: str) -> None:
+    """Each change is listed once, and every word keeps its place."""
     old, new = paragraphs(before), paragraphs(after)
     diff = diff_texts(before, after)
     assert diff.has_all_changes
@@ -76,12 +76,12 @@ def test_words_that_changed_are_marked() -> None:
     assert diff.summary == ["1 paragraph was changed; 1 is as before."]
 
 
-def test_a_word_is_the_same_whatever_sign_follows_it() -> None:
+def test_a_following_sign_does_not_change_a_word() -> None:
     diff = diff_texts("The dog barks at night.", "The dog, which is old, barks at night.")
     assert told(diff) == [("changed", 1, "s:The dog|a:, which is old,|s: barks at night.")]
 
 
-def test_changes_with_next_to_nothing_between_them_are_told_as_one() -> None:
+def test_changes_with_few_words_between_them_are_joined() -> None:
     diff = diff_texts(
         "The council has approved the plans of the harbour company without a vote, it said in a statement.",
         "The council has rejected a proposal by a private investor without a vote, it said in a statement.",
@@ -95,7 +95,7 @@ PRICES = "Tickets of the museum cost four pounds on weekdays and six on Sundays.
 
 
 def test_a_paragraph_is_paired_with_the_one_it_is_most_like() -> None:
-    """Not with the first that is like it: the two share most of their words."""
+    """The first similar paragraph is another one: these two share most of their words."""
     opening, prices = OPENING.replace("nine", "ten"), PRICES.replace("four", "five")
     new = "The museum of the town is closed on weekdays and on Sundays in May."
     diff = diff_texts(f"{OPENING}\n\n{PRICES}", f"{new}\n\n{opening}\n\n{prices}")
@@ -112,9 +112,7 @@ def test_a_paragraph_is_paired_with_the_one_it_is_most_like() -> None:
     st.lists(st.integers(0, 99), min_size=1, max_size=12, unique=True),
     st.data(),
 )
-def test_every_paragraph_that_has_a_word_more_is_told_as_changed_whatever_came_and_went(
-    numbers: list[int], data: st.DataObject
-) -> None:
+def test_a_paragraph_with_one_more_word_counts_as_changed_among_others(numbers: list[int], data: st.DataObject) -> None:
     def of(number: int) -> str:
         return " ".join(f"{word}{number}" for word in ("north", "south", "east", "west", "up", "down"))
 
@@ -149,7 +147,7 @@ def test_a_number_a_date_or_a_time_is_one_word(before: str, after: str) -> None:
     assert told(diff) == [("changed", 1, f"s:The hall is worth it, €|r:{before}|a:{after}|s:.")]
 
 
-def test_a_number_that_changed_in_a_table_is_told_with_its_row() -> None:
+def test_a_number_that_changed_in_a_table_has_its_row_label() -> None:
     before, after = "Fares\n\nAdults\n\n2.40\n\n£1.20\n\nDogs", "Fares\n\nAdults\n\n2.40\n\n£1.25\n\nDogs"
     (change,) = diff_texts(before, after).changes
     assert (change.kind, change.paragraph, change.row_label) == ("changed", 4, "Adults")
@@ -157,7 +155,7 @@ def test_a_number_that_changed_in_a_table_is_told_with_its_row() -> None:
     assert change.row_label == ""
 
 
-def test_paragraphs_that_came_and_went_are_told_whole() -> None:
+def test_added_and_removed_paragraphs_are_whole() -> None:
     before = "First of all.\n\nThis one is taken out again.\n\nLast of all."
     after = "First of all.\n\nLast of all.\n\nA note from the editors follows.\n\nAnd another."
     diff = diff_texts(before, after, "Old", "New")

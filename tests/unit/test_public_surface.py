@@ -1,4 +1,4 @@
-"""What everybody may import (spec 8.6)."""
+"""The public Python surface (spec 8.6)."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import headwater
 
 
-def test_the_public_surface_is_what_is_listed() -> None:
+def test_the_public_surface_matches_its_list() -> None:
     present = {name for name in vars(headwater) if not name.startswith("_")}
     modules = {name for name in present if type(vars(headwater)[name]).__name__ == "module"}
     helpers = {"version", "import_module", "Any", "TYPE_CHECKING"}
@@ -18,7 +18,7 @@ def test_the_public_surface_is_what_is_listed() -> None:
     assert headwater.__all__ == sorted(headwater.__all__) == dir(headwater)
 
 
-def test_it_works_without_configuration() -> None:
+def test_the_public_surface_needs_no_configuration() -> None:
     assert headwater.normalize_url("HTTP://Example.org:80/a/../b?utm_source=x") == "http://example.org/b"
     assert headwater.Robots("User-agent: *\nDisallow: /x").allowed("headwater", "http://a.test/x") is False
     feed = b"<rss version='2.0'><channel><title>t</title><item><link>http://a.test/</link></item></channel></rss>"
@@ -37,7 +37,7 @@ def test_it_works_without_configuration() -> None:
         ("headwater.app.operations", {"aiohttp", "fastapi", "trafilatura"}),
     ],
 )
-def test_a_command_does_not_wait_for_what_it_does_not_need(module: str, late: set[str]) -> None:
+def test_a_command_does_not_import_unused_libraries(module: str, late: set[str]) -> None:
     """Spec 8.6: that would be half of the time it takes to start."""
     told = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()

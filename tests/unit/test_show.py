@@ -1,4 +1,4 @@
-"""What is printed can be read and does nothing else, whatever a page calls itself (spec 8.2)."""
+"""Printed text can be read and has no other effect, whatever title a page has (spec 8.2)."""
 
 import json
 from dataclasses import fields
@@ -27,7 +27,7 @@ from headwater.discovery.source_operations import describe_added
 from headwater.documents.operations import Hit
 from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod
 
-# What markup, emoji codes, escapes and marks of direction are made of, and anything else.
+# The parts of markup, emoji codes, escapes and direction marks, and any other character.
 HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
 
 
@@ -36,21 +36,21 @@ def assert_harmless(printed: str) -> None:
 
 
 @given(HOSTILE_TEXT)
-def test_a_text_from_outside_means_nothing_as_markup(text: str) -> None:
+def test_markup_in_a_text_from_outside_has_no_effect(text: str) -> None:
     assert_harmless(show.visible(text))
     assert "\n" not in show.visible(text)
     assert Text.from_markup(f"[bold]{show.plain(text)}[/] end", emoji=False).plain == f"{show.visible(text)} end"
 
 
 @given(HOSTILE_TEXT)
-def test_words_that_were_found_are_shown_whatever_brackets_a_page_has(text: str) -> None:
+def test_matches_are_highlighted_among_any_brackets(text: str) -> None:
     shown = show._snippet(f"⟦found⟧ {text}").plain
     assert shown.startswith("  found")
     assert_harmless(shown)
 
 
 @given(HOSTILE_TEXT)
-def test_json_holds_the_text_and_nothing_for_the_terminal(text: str) -> None:
+def test_json_has_the_text_and_no_control_characters(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []
         patch.setattr("typer.echo", printed.append)
@@ -82,7 +82,7 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("many", "told"), [(1, "1 ok, 1 warning"), (2, "1 ok, 2 warnings")])
-def test_what_the_doctor_found_is_counted(many: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_findings_of_the_doctor_are_counted(many: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 8.2."""
     warnings = {f"disk {number}": Finding(State.WARNING, "small", "Buy one.") for number in range(many)}
     show.findings({"dns": Finding(State.OK, "answers")} | warnings)
@@ -131,7 +131,7 @@ def test_the_first_problems_of_a_method_are_shown(capsys: pytest.CaptureFixture[
     assert printed.count("[bold red]Sale[/bold red]") == 5
 
 
-def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_budgets_are_shown_by_host(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 1.4."""
     show_sources.budgets(None)
     assert "set HEADWATER_API_DATA_GOV_KEY" in capsys.readouterr().out
@@ -158,7 +158,7 @@ def test_the_reserve_names_the_sources_that_draw_on_it(capsys: pytest.CaptureFix
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_fits_80_columns_and_names_its_faults(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = DemoOutcome(
         day=date(2026, 3, 3),
         documents={"board.demo.test": 1},
@@ -198,7 +198,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         assert said in printed
 
 
-def test_every_command_to_look_around_the_demo_with_can_be_pasted(
+def test_the_commands_that_the_demo_shows_can_be_pasted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 8.2: also that which takes the backfill up again."""

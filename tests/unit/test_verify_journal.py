@@ -1,4 +1,4 @@
-"""A verify's journal: what was noted is not looked at again, whatever became of the program (spec 1.5)."""
+"""The journal of a verify: written pages are not checked again, however the program ended (spec 1.5)."""
 
 import contextlib
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ def reopen(path: Path) -> Progress:
         return journal.progress
 
 
-def test_what_was_noted_is_there_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_journal_has_the_written_pages(tmp_path: Path) -> None:
     written = write(tmp_path / "deep/down/journal")
     assert (written.after, written.checked, written.wrong, written.faults.total()) == (31, 11, 3, 4)
     assert reopen(tmp_path / "deep/down/journal") == written
 
 
-def test_cut_off_anywhere_it_goes_on_after_the_last_whole_page(tmp_path: Path) -> None:
+def test_a_journal_cut_anywhere_resumes_after_the_last_whole_page(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     write(path)
     whole = path.read_bytes()
@@ -60,7 +60,7 @@ def test_cut_off_anywhere_it_goes_on_after_the_last_whole_page(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", [b"\0" * 40 + b"\n", b"[1, 2]\n", b'{"begun_at": 3}\n', b"\xff\n"])
-def test_what_cannot_be_read_is_left_out(damage: bytes, tmp_path: Path) -> None:
+def test_unreadable_lines_are_left_out(damage: bytes, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     written = write(path)
     path.write_bytes(path.read_bytes() + damage)
@@ -69,7 +69,7 @@ def test_what_cannot_be_read_is_left_out(damage: bytes, tmp_path: Path) -> None:
     assert reopen(path) == Progress(LATER)
 
 
-def test_a_restart_begins_anew(tmp_path: Path) -> None:
+def test_a_restart_begins_again(tmp_path: Path) -> None:
     write(tmp_path / "journal")
     assert write(tmp_path / "journal", [], restart=True) == Progress(NOW)
     assert reopen(tmp_path / "journal") == Progress(NOW)
@@ -83,15 +83,13 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
     assert reopen(tmp_path / "journal").after == 10
 
 
-def test_a_folder_that_refuses_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OperatorError, match="cannot be written to .*file/journal"):
         Journal(tmp_path / "file/journal", now=NOW, restart=False)
 
 
-def test_however_much_is_wrong_no_more_than_a_bounded_list_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_of_findings_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_journal, "MAX_LISTED", 3)
     progress = write(tmp_path / "journal", [(page, 2, [finding(page * 2), finding(page * 2 + 1)]) for page in range(9)])
     assert (progress.wrong, progress.faults[Fault.RAW_MISSING]) == (18, 18)

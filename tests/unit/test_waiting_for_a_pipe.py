@@ -13,7 +13,7 @@ from headwater.cli.common import wait
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_comes_right_before_the_wait_ends_it(stop: signal.Signals) -> None:
+def test_a_signal_just_before_the_wait_ends_it(stop: signal.Signals) -> None:
     """Python looks for signals between its own steps; here there is none between the signal and the wait."""
     read, write = os.pipe()
     rescue = threading.Timer(10, os.write, (write, b"x"))

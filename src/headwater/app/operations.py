@@ -60,7 +60,7 @@ class LocalOperations:
             return await budgets.list_budgets(connection, mark, split, self._context.clock.now())
 
     async def unfinished(self) -> tuple[int, int, datetime | None]:
-        """Count queued and leased URLs, and tell when the next is due."""
+        """Return the number of queued and of leased URLs, and when the next one is due."""
         async with self._context.database.connection() as connection:
             return await frontier.unfinished_urls(connection)
 

@@ -24,7 +24,7 @@ def normalize(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a file would be stored as. Nothing is stored. Exits 1 if the file cannot be read.
+    """Show the document that a file would become, without storing it. Exits 1 if the file cannot be read.
 
     The command waits for a FIFO until another program writes to it and closes it.
     """

@@ -99,7 +99,7 @@ class JobFacts:
 
 @record
 class UrlFacts:
-    """What is stored about a URL."""
+    """The stored facts of a URL."""
 
     url: str
     """The normalized address."""

@@ -1,4 +1,4 @@
-"""What changed between two texts, in paragraphs and words (spec 4.4)."""
+"""Compare two texts by paragraphs and words (spec 4.4)."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -55,7 +55,7 @@ class ParagraphChange:
 
 @record
 class TextDiff:
-    """What changed between two texts. The counts are of paragraphs."""
+    """The changes between two texts. The counts are of paragraphs."""
 
     title_before: str
     title_after: str

@@ -1,4 +1,4 @@
-"""Normalize a local file as if it had been fetched. Nothing is stored, and no database is needed."""
+"""Normalize a local file as if it had been fetched, without storing it and without a database."""
 
 from pathlib import Path
 

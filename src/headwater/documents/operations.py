@@ -49,7 +49,7 @@ class Hits:
 
 @record
 class DocumentDiff(TextDiff):
-    """What changed in a document from one revision to another. The counts are of paragraphs."""
+    """The changes of a document from one revision to another. The counts are of paragraphs."""
 
     document_id: int
     url: str

@@ -11,7 +11,7 @@ FETCHING = "fetching"
 
 
 class DelayOrigin(StrEnum):
-    """What sets the pause between two requests to a host."""
+    """The origin of the pause between two requests to a host."""
 
     ROBOTS = "robots.txt"
     SHARED = "robots.txt of another host that shares its turn"
@@ -34,7 +34,7 @@ class PriorityReport:
 
 @record
 class RobotsReport:
-    """What the robots.txt of the host states about the address, and the line that decides."""
+    """The verdict of the host's robots.txt about the address, and the line that decides."""
 
     read_at: datetime | None
     exists: bool

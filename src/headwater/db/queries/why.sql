@@ -1,6 +1,6 @@
 -- name: why_url
--- A URL, how it came, and where it stands in the queue. `ahead` counts, to 1,001 at most, what goes first of those that
--- wait for the same turn. $1 hash, $2 now
+-- A URL, its origin, and its place in the queue. `ahead` counts the URLs of the same turn that come first, to 1,001 at
+-- most. $1 hash, $2 now
 SELECT u.id, u.url, u.host, u.status, u.reason, u.origin, u.depth, u.hops, u.discovered_at, u.last_fetched_at,
        u.fetch_count, page.id AS page_id, page.url AS same_as, came.url AS came_from,
        s.id AS source_id, s.name AS source_name, s.kind, s.settings, s.enabled, s.created_at, s.page_delay_ms,
@@ -21,15 +21,14 @@ LEFT JOIN LATERAL (
 WHERE u.url_hash = $1
 
 -- name: why_addresses
--- Other addresses of a page, and where it has moved to. $1 id, $2 how many
+-- Other addresses of a page, and where it has moved to. $1 id, $2 limit
 SELECT url, alias_of IS NOT NULL AS is_same_page FROM url_frontier
 WHERE alias_of = $1 OR (parent_id = $1 AND hops > 0 AND alias_of IS NULL)
 ORDER BY id DESC LIMIT $2
 
 -- name: why_sightings
--- Items that list an address, or another one that leads there, and sources that saw it without an item. An item's id is
--- made from its source and address; as an array those are looked up in the index, however many sources there are. $1 id,
--- $2 url, $3 how many
+-- Items that list a URL or an alias of it, and sources that saw it without an item. The id of an item is a hash of its
+-- source and URL. An array of such ids uses the index, for any number of sources. $1 id, $2 url, $3 limit
 WITH listed AS MATERIALIZED (
     SELECT i.source_id, i.url, i.title, i.first_seen_at, i.last_seen_at, i.id
     FROM items i
@@ -46,12 +45,12 @@ FROM seen JOIN sources s ON s.id = seen.source_id
 ORDER BY seen.first_seen_at, seen.id LIMIT $3
 
 -- name: why_fetches
--- $1 id, $2 how many
+-- $1 id, $2 limit
 SELECT attempt, holder, sent_at, finished_at, http_status, body_bytes, elapsed_ms, reason, detail, count(*) OVER () AS total
 FROM fetch_log WHERE url_id = $1 ORDER BY id DESC LIMIT $2
 
 -- name: why_document
--- A page's document; `shared_with` counts the others with the same text, to 1,001 at most; no text is no text in common. $1 id
+-- The document of a page. `shared_with` counts other documents with the same text, to 1,001 at most. $1 id
 SELECT d.id, d.title, d.revision, d.fetched_at, d.canonical_url, shared.documents AS shared_with
 FROM documents d
 CROSS JOIN LATERAL (
@@ -62,7 +61,7 @@ CROSS JOIN LATERAL (
 WHERE d.url_id = $1
 
 -- name: why_jobs
--- Jobs of items that list an address, or whose page it is by now, newest first. $1 id, $2 url, $3 how many
+-- Jobs of items that list a URL, or whose page it is, newest first. $1 id, $2 url, $3 limit
 SELECT j.job_id, s.name AS source, j.reason, j.created_at, j.settled_at,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status
 FROM ingestion_jobs j
@@ -74,7 +73,7 @@ WHERE j.reference_id = ANY (ARRAY(
 ORDER BY j.job_id DESC LIMIT $3
 
 -- name: why_handoffs
--- Hand-offs of the same items, those touched last first. $1 id, $2 url, $3 how many
+-- Hand-offs of the same items, the last updated first. $1 id, $2 url, $3 limit
 SELECT h.handoff_id, s.name AS source, h.scrape_run_id, h.status, h.reason_code AS reason, h.attempts, h.job_id, h.updated_at
 FROM ingestion_handoffs h
 JOIN sources s ON s.id = h.source_id
