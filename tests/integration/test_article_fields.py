@@ -135,7 +135,7 @@ async def test_selectors_win_if_they_match(site: Site, harness: AppHarness) -> N
     assert [document.provenance[name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
     await harness.operations.sources.edit("news", {"selectors": {"body": "p"}})
     async with harness.operations.upkeep.verify() as verified:
-        assert not verified.progress.findings
+        assert not verified.findings
 
 
 async def test_changed_selectors_apply_to_the_next_page(site: Site, harness: AppHarness) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.db.documents import Document
 from tests.harness import AppHarness
 from tests.integration.test_verify import verify
 from tests.program import forked, headwater
@@ -17,10 +18,11 @@ from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf
 from tests.unit.test_pdf_v1 import LOCKED
 
 AS_PDF = {"Content-Type": "application/pdf"}
-ROW = (
-    "SELECT title, body, body_status, normalizer, jsonb_array_length(artifacts) "
-    "FROM documents JOIN texts USING (content_hash)"
-)
+
+
+async def documents_of(harness: AppHarness) -> list[Document]:
+    operations = harness.operations.documents
+    return [await operations.get(line.id) for line in (await operations.list_page()).documents]
 
 
 def scan(stamp: str = "") -> bytes:
@@ -35,19 +37,19 @@ async def test_a_fetched_pdf_becomes_a_document(site: Site, harness: AppHarness)
     """Spec 1.6."""
     site.answers["http://a.test/report"] = Answer(SAMPLES["gao_columns"](), headers=AS_PDF)
     assert await harness.fetch("http://a.test/report") == {"http://a.test/report": "stored"}
-    ((title, body, status, normalizer, artifacts),) = await harness.rows(ROW)
-    assert (title, status, normalizer, artifacts) == ("Contract Oversight Needs a Common System", "ok", "pdf_v1", 0)
-    assert REVIEW in body
-    ((hit,),) = [[hit.url] for hit in (await harness.operations.documents.search("internal control")).hits]
-    assert hit == "http://a.test/report"
+    (document,) = await documents_of(harness)
+    assert document.title == "Contract Oversight Needs a Common System"
+    assert (document.body_status, document.normalizer, document.artifacts) == ("ok", "pdf_v1", [])
+    assert REVIEW in document.text
+    (hit,) = (await harness.operations.documents.search("internal control")).hits
+    assert hit.url == "http://a.test/report"
 
 
 async def test_artifacts_are_kept_with_their_document(site: Site, harness: AppHarness) -> None:
     """Spec 1.6."""
     site.answers["http://a.test/ld"] = Answer(SAMPLES["lda_complex"](), headers=AS_PDF)
     await harness.fetch("http://a.test/ld")
-    ((number,),) = await harness.rows("SELECT id FROM documents")
-    document = await harness.operations.documents.get(number)
+    (document,) = await documents_of(harness)
     (table,) = document.artifacts
     assert (table["name"], table["page"], table["why"]) == ("table-1", 1, "over 20 columns")
     assert table["rows"][0][:2] == ["Name", "M1"]
@@ -59,9 +61,9 @@ async def test_a_scan_is_a_document_with_its_status(site: Site, harness: AppHarn
     for url in urls:
         site.answers[url] = Answer(scan(f"Filed: {url[7]}"), headers=AS_PDF)
     assert await harness.fetch(*urls) == dict.fromkeys(urls, "scanned_no_text")
-    rows = sorted(await harness.rows(ROW))
-    assert rows == [(f"Order Filed: {name}", "", "scanned_no_text", "pdf_v1", 0) for name in "ab"]
-    assert (await verify(harness)).progress.findings == []
+    found = [(one.title, one.text, one.body_status, one.normalizer) for one in await documents_of(harness)]
+    assert sorted(found) == [(f"Order Filed: {name}", "", "scanned_no_text", "pdf_v1") for name in "ab"]
+    assert (await verify(harness)).findings == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,8 @@ async def test_a_text_that_becomes_a_scan_stays_as_a_revision(site: Site, harnes
     await harness.operations.frontier.retry([url])
     await harness.work()
     assert await harness.outcomes() == {url: "scanned_no_text"}
-    assert await harness.rows("SELECT revision, body_status FROM documents") == [(2, "scanned_no_text")]
+    (document,) = await documents_of(harness)
+    assert (document.revision, document.body_status) == (2, "scanned_no_text")
 
 
 def normalized(file: Path, *words: str) -> tuple[int, dict[str, object]]:
