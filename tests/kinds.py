@@ -32,12 +32,12 @@ class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def install(monkeypatch: pytest.MonkeyPatch, name: str = "ledger", kind: type[Kind] = LedgerKind) -> None:
-    """Install a kind for the time of a test."""
+    """Install a kind for one test."""
     monkeypatch.setitem(get_kinds(), name, kind)
 
 
 class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reads several addresses of an API at once. It overrides no inherited field."""
+    """Requests some addresses of an API at once. It overrides no default."""
 
     api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
 
@@ -54,7 +54,7 @@ class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CatalogKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reads a list of records from an API. Each is an item, and its fields may change from run to run."""
+    """Reads a list of records from an API. A record may change from run to run."""
 
     api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
 

@@ -1,4 +1,4 @@
-"""What the federal kinds inherit and declare (spec 1.1, 1.4, 1.5, 1.8), against the running code."""
+"""The defaults of the federal kinds (spec 1.1, 1.4, 1.5, 1.8)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -57,7 +57,7 @@ DOCUMENTS = [register_document(f"2026-{number:05}", f"Notice {number}", TODAY) f
 
 
 def told(name: str, done: int, of: int, now: str) -> None:
-    """Watch nothing."""
+    """Do nothing."""
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def told(name: str, done: int, of: int, now: str) -> None:
         ("gao_reports", None, 240, 0.1, None),
     ],
 )
-def test_federal_kinds_declare_when_how_fast_and_on_whose_budget_they_ask(
+def test_federal_kinds_declare_schedule_rate_and_budget(
     kind: str, schedule: str | None, minutes: int | None, rate: float, budget: str | None
 ) -> None:
     declared = configure(kind, kind, {})
@@ -88,7 +88,7 @@ def test_federal_kinds_declare_when_how_fast_and_on_whose_budget_they_ask(
 async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural_keys(
     make_settings: Callable[..., Settings],
 ) -> None:
-    """Spec 1.5: each pattern, to the letter."""
+    """Spec 1.5: each pattern has exactly this form."""
     async with federal(make_settings) as opened:
         assert await read_federal(opened.operations, TODAY, told)
         await opened.work()
@@ -108,7 +108,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
         assert len(register) == 3
 
 
-async def test_a_source_that_a_killed_demo_was_reading_is_read_when_its_lease_has_ended(
+async def test_a_source_of_a_killed_demo_is_polled_after_its_lease(
     make_settings: Callable[..., Settings],
 ) -> None:
     """Spec 9.3."""
@@ -122,7 +122,7 @@ async def test_a_source_that_a_killed_demo_was_reading_is_read_when_its_lease_ha
 
 
 async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
-    """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
+    """Spec 1.4: it waits for its share while the daily runs of the others end."""
     async with federal(make_settings) as opened:
         assert await read_federal(opened.operations, TODAY, told)
         spent = {child.source: child.spent for child in await key_shares(opened.operations) if child.spent}
@@ -140,10 +140,10 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
 async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_and_starve_neither(
     make_settings: Callable[..., Settings],
 ) -> None:
-    """Spec 1.4, issue 10: one key at one host, all of whose limit is used up by the two; the daily run ends while the
-    backfill waits, the backfill goes on when the hour is over, and nobody was refused.
+    """Spec 1.4, issue 10: both sources use the whole limit of one host. The daily run ends while the backfill waits.
+    The backfill continues after the hour, and no request is refused.
     """
-    of_register = 2  # that its run needs: what is found, and how much that is
+    of_register = 2  # requests of its run: the list and the count
     limit = BILLS_AN_HOUR + of_register
     host = CongressServer(bills=BILL_RECORDS, limit=limit, register=RegisterApi(DOCUMENTS))
     async with federal(make_settings, replace(API, api=lambda _today, _seed: host), GOVINFO) as opened:
@@ -159,14 +159,14 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
         finally:
             backfill.cancel()
             await asyncio.gather(backfill, return_exceptions=True)
-        assert host.keys == [KEY] * host.limit  # all that there is, and not one more
+        assert host.keys == [KEY] * host.limit  # exactly the whole limit
         (budget,) = await operations.budgets() or []
         spent = {child.source: child.spent for child in budget.sources if child.spent}
         assert spent == {"bills": BILLS_AN_HOUR, "federal_register": of_register}
         assert budget.hourly_limit == host.limit
         drawn = {child.source: child.drawn_by for child in budget.sources if child.spent}
         assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}
-        await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # as if that had passed
+        await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # it is past
         host.keys.clear()
         goes_on = await operations.sources.backfill("bills", BACKFILL_SINCE)
         assert (goes_on.error, goes_on.left) == (None, 0)

@@ -1,7 +1,4 @@
-"""What every source inherits (spec 1.8): each criterion of the substrate's defaults, against the running code.
-
-The PDF normalizer has its own where it lives; the federal kinds have theirs beside this.
-"""
+"""The defaults of all sources (spec 1.8)."""
 
 import asyncio
 import gzip
@@ -73,7 +70,7 @@ def listing(*context: dict[str, str], **headers: str) -> Answer:
 
 
 def gaps(site: Site) -> list[float]:
-    """How long after the one before each request came."""
+    """Return the times between two requests."""
     return [later.arrived - earlier.arrived for earlier, later in itertools.pairwise(site.seen)]
 
 
@@ -84,9 +81,7 @@ def agents_of(site: Site, url: str) -> set[str]:
 # 1. Schedules
 
 
-async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_schedule_uses_new_york_time_unless_its_source_has_a_time_zone(site: Site, harness: AppHarness) -> None:
     """A source's cron string is in America/New_York by default; its `timezone` overrides that."""
     schedule = {"schedule": "0 2 * * *"}
     for name, overrides in (("here", schedule), ("there", schedule | {"timezone": "Europe/London"})):
@@ -106,7 +101,7 @@ async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(
 
 
 def test_the_time_zone_of_schedules_is_a_documented_default() -> None:
-    """The scheduler's default is America/New_York, and the convention is written down."""
+    """The default is America/New_York, and the documentation says so."""
     assert Settings().timezone == "America/New_York"
     for document in ("settings.md", "sources.md"):
         assert "America/New_York" in (DOCS / document).read_text()
@@ -115,8 +110,8 @@ def test_the_time_zone_of_schedules_is_a_documented_default() -> None:
 # 2. HTTP
 
 
-async def test_requests_are_honest_about_who_makes_them(site: Site, harness: AppHarness) -> None:
-    """The user agent is Headwater's own, with where to read more; for polls, pages and robots.txt."""
+async def test_requests_name_headwater_as_their_user_agent(site: Site, harness: AppHarness) -> None:
+    """The user agent of polls, pages and robots.txt is Headwater's, with its address."""
     site.answers[LIST] = listing(RECORD)
     site.answers[PAGE] = Answer(page("honest"), headers=HTML)
     await poll(harness, urls=[LIST])
@@ -126,7 +121,7 @@ async def test_requests_are_honest_about_who_makes_them(site: Site, harness: App
 
 
 async def test_a_source_may_choose_to_look_like_a_browser(site: Site, harness: AppHarness) -> None:
-    """The browser's user agent ends with our name; robots.txt is asked for and obeyed as ourselves."""
+    """The user agent of the browser ends with our name. robots.txt is requested and obeyed under our own name."""
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: headwater\nDisallow: /closed\n")
     closed = RECORD | {"url": "http://news.test/closed", "number": "2"}
     site.answers[LIST] = listing(RECORD, closed)
@@ -141,10 +136,10 @@ async def test_a_source_may_choose_to_look_like_a_browser(site: Site, harness: A
     assert await harness.outcomes() == {PAGE: "stored", closed["url"]: "robots_blocked"}
 
 
-async def test_a_browser_over_a_year_old_is_a_warning_and_no_failure(
+async def test_a_browser_version_over_a_year_old_is_only_a_warning(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version is one dated constant; when it is over 12 months old, somebody should bump it."""
+    """The version is one dated constant. It should be updated after 12 months."""
     site.answers[LIST] = listing(RECORD)
     today = harness.runtime.context.clock.now().date()
     for released, is_old in ((today - timedelta(days=366), False), (today - timedelta(days=367), True)):
@@ -155,13 +150,11 @@ async def test_a_browser_over_a_year_old_is_a_warning_and_no_failure(
         assert [line["source"] for line in logs if line["event"] == "agent.stale"] == [f"of-{released}"] * is_old
 
 
-def test_the_browser_we_look_like_is_dated() -> None:
+def test_the_imitated_browser_version_is_dated() -> None:
     assert isinstance(user_agents.CHROME_RELEASED, date)
 
 
-async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_slowly(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_temporary_failure_is_retried_twice_with_growing_waits(site: Site, harness: AppHarness) -> None:
     """Three attempts, exponential: the waits are 1 s and 2 s by default, here made short."""
     retry = kinds.PlainKind().retry
     assert (retry.attempts, retry.base_seconds, retry.on_rate_limit) == (3, 1.0, False)
@@ -178,7 +171,7 @@ async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_sl
 
 @asynccontextmanager
 async def hanging_up() -> AsyncIterator[tuple[int, list[None]]]:
-    """A server that ends every connection without a word."""
+    """A server that closes every connection without an answer."""
     calls: list[None] = []
 
     def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -189,7 +182,7 @@ async def hanging_up() -> AsyncIterator[tuple[int, list[None]]]:
         yield server.sockets[0].getsockname()[1], calls
 
 
-async def test_a_broken_connection_is_a_passing_reason(make_settings: Callable[..., Settings]) -> None:
+async def test_a_broken_connection_is_a_temporary_failure(make_settings: Callable[..., Settings]) -> None:
     """Network errors are retried like 5xx."""
     async with (
         hanging_up() as (port, calls),
@@ -202,14 +195,13 @@ async def test_a_broken_connection_is_a_passing_reason(make_settings: Callable[.
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410, 429])
 async def test_a_refusal_is_not_retried(status: int, site: Site, harness: AppHarness) -> None:
-    """5xx and network errors only."""
+    """Only 5xx and network errors are retried."""
     site.answers[LIST] = Answer(status=status)
     assert (await poll(harness, urls=[LIST])).error
     assert site.visits(LIST) == 1
 
 
-@pytest.mark.default_rate
-async def test_a_source_asks_twice_a_second(site: Site, harness: AppHarness) -> None:
+async def test_a_source_sends_two_requests_a_second(site: Site, harness: AppHarness) -> None:
     """The rate is 2 a second for each source; a source may have another."""
     urls = [f"http://api.test/{number}" for number in range(3)]
     site.answers.update(dict.fromkeys(urls, listing()))
@@ -221,10 +213,10 @@ async def test_a_source_asks_twice_a_second(site: Site, harness: AppHarness) -> 
     assert site.seen[-1].arrived - site.seen[begun].arrived < 0.9
 
 
-async def test_a_request_that_leaves_late_keeps_the_next_one_away(
+async def test_a_late_request_delays_the_next_one(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rate is that of requests as they leave; here the first is kept waiting by a name server."""
+    """The rate counts from the moment a request is sent. Here a name server delays the first request."""
     urls = [f"http://api.test/{number}" for number in range(3)]
     site.answers.update(dict.fromkeys(urls, listing()))
     real = GuardedResolver.resolve
@@ -265,7 +257,7 @@ async def test_a_request_has_ten_seconds_to_connect_and_sixty_to_answer(
 
 
 @pytest.mark.parametrize(("overrides", "expected"), [({}, 4), ({"concurrency": 2}, 2)])
-async def test_four_requests_of_a_source_are_under_way_at_once(
+async def test_a_source_has_four_requests_at_once(
     overrides: dict[str, int], expected: int, site: Site, harness: AppHarness
 ) -> None:
     """The concurrency is 4 by default; a source may have another."""
@@ -274,7 +266,7 @@ async def test_four_requests_of_a_source_are_under_way_at_once(
     polling = asyncio.create_task(poll(harness, urls=urls, rate_per_second=1000, timeout={"read": 60}, **overrides))
     while len(site.waiting) < expected:
         await asyncio.sleep(0.005)
-    enough = time.monotonic() + 0.1  # for many more, at this rate
+    enough = time.monotonic() + 0.1  # at this rate, time for many more requests
     while time.monotonic() < enough:
         assert len(site.waiting) == expected
         await asyncio.sleep(0.005)
@@ -285,10 +277,10 @@ async def test_four_requests_of_a_source_are_under_way_at_once(
 # 3. api.data.gov
 
 
-async def test_the_one_key_of_the_environment_goes_with_every_request_to_the_api(
+async def test_every_request_to_the_api_carries_the_key_of_the_environment(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    """HEADWATER_API_DATA_GOV_KEY, for all sources; there are no keys of sources."""
+    """HEADWATER_API_DATA_GOV_KEY is the key of all sources."""
     key = load({"HEADWATER_API_DATA_GOV_KEY": KEY}, tmp_path).settings.api_data_gov_key
     site.answers[LIST] = listing()
     async with open_harness(make_settings(connect_to=site.connect_to, api_data_gov_key=key)) as harness:
@@ -299,7 +291,7 @@ async def test_the_one_key_of_the_environment_goes_with_every_request_to_the_api
 
 
 async def shares(harness: AppHarness) -> dict[str, tuple[int, int]]:
-    """What each source may ask of the API in an hour, and has asked."""
+    """Return the hourly share and the spending of each source."""
     (host,) = await harness.operations.budgets() or ()
     return {row.source: (row.share, row.spent) for row in host.sources}
 
@@ -321,7 +313,7 @@ async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: S
 
 
 async def test_a_larger_quota_scales_every_share(site: Site, harness: AppHarness) -> None:
-    """X-RateLimit-Limit: 5000 gives bills 1750, without anybody configuring anything."""
+    """X-RateLimit-Limit: 5000 gives bills 1750 without any setting."""
     site.answers[LIST] = listing(X_RateLimit_Limit="5000")
     await poll(harness, "bills", "ledger", lists=[LIST])
     found = {source: share for source, (share, _) in (await shares(harness)).items()}
@@ -331,7 +323,7 @@ async def test_a_larger_quota_scales_every_share(site: Site, harness: AppHarness
 async def test_an_operator_may_set_the_share_of_a_source(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    """HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR."""
+    """The setting is HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR."""
     limits = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "7"}, tmp_path).settings.rate_limits
     site.answers[LIST] = listing()
     settings = make_settings(connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits=limits)
@@ -340,10 +332,8 @@ async def test_an_operator_may_set_the_share_of_a_source(
         assert (await shares(harness))["bills"] == (7, 1)
 
 
-async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_waits(
-    site: Site, make_settings: Callable[..., Settings]
-) -> None:
-    """One shared parent for the key, whatever the shares; exhausted is a wait and no error."""
+async def test_all_sources_together_never_exceed_the_quota(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """All shares have one common parent. A late request waits, which is no error."""
     site.answers[LIST] = listing(X_RateLimit_Limit="5")
     settings = make_settings(
         connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits={"bills": 100, "hearings": 100}
@@ -367,7 +357,7 @@ async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_wa
 async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
     site: Site, harness: AppHarness, folder: Path
 ) -> None:
-    """The first need starts the one browser; it stays; each source has a context of its own."""
+    """The first need starts the one browser, which stays. Each source has its own context."""
     headers = HTML | {"Set-Cookie": "visited=yes"}
     urls = [f"http://news.test/{number}" for number in range(3)]
     for url in urls:
@@ -379,7 +369,7 @@ async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
             await harness.operations.sources.create(source, "manual", {"needs_browser": True})
         await harness.operations.frontier.submit([url], source)
         await harness.work()
-        started.append(find_process("main", folder))
+        started.append(find_process("browser", folder).pid)
     assert await harness.outcomes() == dict.fromkeys(urls, "stored")
     assert len({*started}) == 1
     cookies = [seen.headers.get("Cookie") for seen in site.seen if seen.url in urls]
@@ -403,8 +393,8 @@ async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
     assert {line.url: line.title for line in (await harness.operations.documents.list_page()).documents} == told
 
 
-def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:
-    """Its tag equals the locked version; what needs no browser stays on python:3.12-slim."""
+def test_the_image_with_a_browser_has_the_locked_playwright_version() -> None:
+    """Its tag equals the locked version. The image without a browser is python:3.12-slim."""
     (locked,) = re.findall(r"^playwright==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     texts = {path.name: path.read_text() for path in ROOT.glob("docker/Dockerfile*")}
     assert {name: re.findall(r"^FROM (\S+)", text, re.MULTILINE) for name, text in texts.items()} == {
@@ -417,7 +407,7 @@ def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:
 
 
 async def stored(harness: AppHarness, site: Site, body: bytes | str, **headers: str) -> list[Path]:
-    """The files below the corpus folder when a page has been fetched."""
+    """Return the files of the corpus folder after a page was fetched."""
     site.answers[LIST] = listing(RECORD)
     site.answers[PAGE] = Answer(body, headers=HTML | headers)
     await poll(harness, "register", urls=[LIST])
@@ -427,17 +417,17 @@ async def stored(harness: AppHarness, site: Site, body: bytes | str, **headers: 
 
 
 def files(harness: AppHarness) -> list[Path]:
-    """All that is in the folders of sources."""
+    """Return all files in the folders of sources."""
     corpus = harness.runtime.context.settings.data_dir / "corpus"
     return [path.relative_to(corpus) for path in sorted(corpus.glob("*/**/*")) if path.is_file()]
 
 
-async def test_raw_bytes_go_where_the_source_partitions_them(site: Site, harness: AppHarness) -> None:
+async def test_raw_bytes_follow_the_partition_of_the_source(site: Site, harness: AppHarness) -> None:
     """corpus/<source>/bodies/raw/<subpath>, by the stable parts of the natural key: here year and month."""
     assert await stored(harness, site, page("layout")) == [Path("register/bodies/raw/2026/03/2026-00123.html")]
 
 
-async def test_a_page_without_a_place_of_its_own_goes_by_host_and_hash(site: Site, harness: AppHarness) -> None:
+async def test_a_page_without_a_partition_is_stored_by_host_and_hash(site: Site, harness: AppHarness) -> None:
     site.answers[PAGE] = Answer(page("by hash"), headers=HTML)
     await harness.fetch(PAGE)
     (path,) = files(harness)
@@ -447,7 +437,7 @@ async def test_a_page_without_a_place_of_its_own_goes_by_host_and_hash(site: Sit
 
 
 async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, harness: AppHarness) -> None:
-    """No parallel Markdown file."""
+    """There is no Markdown file next to the raw file."""
     (only,) = await stored(harness, site, page("one place"))
     corpus = harness.runtime.context.settings.data_dir / "corpus"
     assert (corpus / only).read_bytes() == page("one place").encode()
@@ -457,16 +447,16 @@ async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, harnes
 
 
 async def test_raw_bytes_are_not_compressed(site: Site, harness: AppHarness) -> None:
-    """No gzip at the application layer, not even when they came so."""
+    """Even a gzip answer is stored without compression."""
     body = page("uncompressed").encode()
     (only,) = await stored(harness, site, gzip.compress(body), **{"Content-Encoding": "gzip"})
     assert (harness.runtime.context.settings.data_dir / "corpus" / only).read_bytes() == body
 
 
-async def test_an_update_replaces_the_file_whole_and_leaves_nothing_else_behind(
+async def test_an_update_replaces_the_whole_file(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written under .tmp/, flushed, moved into place; the bytes of before are for the backup to keep."""
+    """The file is written under .tmp/, flushed and moved. Only backups keep the old bytes."""
     (only,) = await stored(harness, site, page("first edition"))
     target = harness.runtime.context.settings.data_dir / "corpus" / only
     steps: list[str] = []
@@ -494,10 +484,10 @@ async def test_an_update_replaces_the_file_whole_and_leaves_nothing_else_behind(
     assert await harness.rows("SELECT raw_path FROM documents") == [(str(only),)]
 
 
-async def test_raw_files_are_kept_for_good_and_old_drafts_are_swept(
+async def test_raw_files_are_kept_and_old_drafts_are_swept(
     site: Site, harness: AppHarness, database_url: str, tmp_path: Path
 ) -> None:
-    """Retention is indefinite; `headwater source janitor NAME` sweeps drafts over 24 hours old, and only those."""
+    """Raw files are kept indefinitely. `headwater source janitor NAME` sweeps only drafts over 24 hours old."""
     (only,) = await stored(harness, site, page("for good"))
     corpus = harness.runtime.context.settings.data_dir / "corpus"
     drafts = {age: corpus / "register/bodies/raw/.tmp" / f"{age:032x}" for age in (23, 25)}

@@ -1,4 +1,4 @@
-"""Every kind of ours has a golden pair, and each pair comes out as expected (spec 1.1)."""
+"""Every kind of Headwater has a golden pair, and each pair has the expected result (spec 1.1)."""
 
 import json
 import os
@@ -25,12 +25,12 @@ def test_every_kind_has_a_golden_pair(name: str) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.parent.name}-{pair.name}")
-async def test_a_golden_pair_comes_out_as_expected(pair: Path) -> None:
+async def test_a_golden_pair_has_the_expected_result(pair: Path) -> None:
     await golden.check(OURS[pair.parent.name], pair)
 
 
 class PairKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Yields what the recorded list has, and remembers what it is told to."""
+    """Yields the records of a list, and remembers a given value."""
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
         page = await run.http.get("http://a.test/list")
@@ -42,7 +42,7 @@ class PairKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A golden pair that comes out otherwise than it was written."""
+    """A golden pair with another result than its kind gives."""
     monkeypatch.delenv(golden.ACCEPT, raising=False)
     folder = tmp_path / "first"
     folder.mkdir()
@@ -66,7 +66,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def test_a_pair_that_comes_out_otherwise_is_told_with_the_lines_that_differ(pair: Path) -> None:
+async def test_a_different_result_is_shown_with_the_lines_that_differ(pair: Path) -> None:
     with pytest.raises(AssertionError) as told:
         await golden.check(PairKind, pair)
     lines = str(told.value).splitlines()
@@ -81,10 +81,8 @@ async def test_a_pair_that_comes_out_otherwise_is_told_with_the_lines_that_diffe
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_what_was_found_is_accepted_when_that_is_asked_for(
-    is_there: bool, pair: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was recorded stays as it is, to the byte."""
+async def test_a_result_is_accepted_on_request(is_there: bool, pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded input stays unchanged."""
     if not is_there:
         (pair / "expected.json").unlink()
         with pytest.raises(AssertionError, match=r"There is no .*expected.json yet"):
@@ -99,18 +97,18 @@ async def test_what_was_found_is_accepted_when_that_is_asked_for(
     assert sorted(os.listdir(pair)) == ["expected.json", "list.json", "run.json"]
 
 
-async def test_a_kind_without_a_pair_is_told_what_to_write(tmp_path: Path) -> None:
+async def test_a_kind_without_a_pair_fails_with_an_example(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(AssertionError, match=r"^PairKind has no golden pair: there is no run.json in .*Write one"):
             await golden.check(PairKind, folder)
 
 
-async def test_every_pair_below_a_folder_is_looked_at(pair: Path) -> None:
+async def test_every_pair_below_a_folder_is_checked(pair: Path) -> None:
     with pytest.raises(AssertionError, match="first differs from what is expected"):
         await golden.check(PairKind, pair.parent)
 
 
-async def test_a_memory_that_could_not_be_kept_is_told(pair: Path) -> None:
+async def test_a_state_that_cannot_be_stored_fails(pair: Path) -> None:
     recording = json.loads((pair / "run.json").read_text()) | {"state": {"seen_at": None}}
     (pair / "run.json").write_text(json.dumps(recording))
     with pytest.raises(HeadwaterError, match=r"run.state\['seen_at'\] is a datetime"):

@@ -1,4 +1,4 @@
-"""From nothing to a working source, and what is refused on the way (spec 1.1, 1.2, 1.5; issue 5)."""
+"""A new kind, from its skeleton to a working source, and its errors (spec 1.1, 1.2, 1.5; issue 5)."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
 @pytest.fixture
 def program(site: Site, database_url: str, tmp_path: Path) -> Program:
-    """The real program, on this test's database and web."""
+    """The real program with the database and the web of this test."""
     settings = {
         "database_url": database_url,
         "data_dir": tmp_path / "data",
@@ -50,7 +50,7 @@ def program(site: Site, database_url: str, tmp_path: Path) -> Program:
 
 @pytest.fixture
 async def kind_file(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kind as `new-kind` writes it, made known by the lines that it prints, as an installed package has them."""
+    """A kind as `new-kind` writes it, installed by the lines that the command prints."""
     written = await program("source", "new-kind", "votes")
     assert written.returncode == 0
     lines = re.search(r"^votes = \"(.*)\"$", written.stdout, re.M)
@@ -77,7 +77,7 @@ async def count_sources(database: Database) -> int:
 
 @pytest.mark.usefixtures("database", "kind_file")
 async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program: Program) -> None:
-    """docs/sources.md, step by step."""
+    """The steps are those of docs/sources.md."""
     site.answers[LIST] = Answer(RECORDS, headers=JSON)
     added = await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     assert (added.returncode, added.stdout) == (0, "Added source votes of kind votes.\n")
@@ -89,10 +89,10 @@ async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program
 
 
 @pytest.mark.usefixtures("database", "kind_file")
-async def test_a_kind_is_tried_against_this_machine_when_that_is_allowed(
+async def test_a_kind_may_be_tested_against_this_machine_if_allowed(
     site: Site, database_url: str, tmp_path: Path
 ) -> None:
-    """The hint of docs/sources.md, with the network that it names."""
+    """docs/sources.md names the setting and the network."""
     named = re.search(r"HEADWATER_ALLOW_NETWORKS=([\d./]+)", (DOCS / "sources.md").read_text())
     assert named
     address = f"http://{site.connect_to[0].partition('=')[2]}/records.json"
@@ -117,10 +117,10 @@ async def test_a_kind_is_tried_against_this_machine_when_that_is_allowed(
         ("same/x", "'same/x' is given to http://news.test/1 and to http://news.test/2."),
     ],
 )
-async def test_a_partition_that_leaves_the_folder_or_has_one_place_for_two_fails_the_run_and_nothing_is_saved(
+async def test_a_partition_outside_the_folder_or_shared_by_two_pages_fails_the_run(
     place: str, told: str, site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
 ) -> None:
-    """Issue 5, spec 1.5: said with the source's name and the field."""
+    """Issue 5, spec 1.5: the error names the source and the field, and nothing is saved."""
     two = [{"id": f"2026-000{number}", "url": f"http://news.test/{number}", "title": "A record"} for number in (1, 2)]
     site.answers[LIST] = Answer(json.dumps(two), headers=JSON)
     spoil_partition(kind_file, place)
@@ -136,7 +136,7 @@ async def test_a_partition_that_leaves_the_folder_or_has_one_place_for_two_fails
 
 
 def give_it_a_budget(kind_file: Path) -> None:
-    """The two lines of docs/sources.md."""
+    """docs/sources.md shows the two lines."""
     lines = re.search(r"```python\n(.*?)```", (DOCS / "sources.md").read_text(), re.S)
     assert lines
     text = kind_file.read_text().replace(
@@ -146,8 +146,8 @@ def give_it_a_budget(kind_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("database")
-async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program: Program, kind_file: Path) -> None:
-    """Spec 1.4: whatever goes wrong, and however much it logs."""
+async def test_only_the_api_receives_the_key(site: Site, program: Program, kind_file: Path) -> None:
+    """Spec 1.4: this holds for all errors and all log levels."""
     give_it_a_budget(kind_file)
     site.answers[LIST] = [Answer(status=503), Answer(RECORDS, headers=JSON), Answer(status=404), Answer("no JSON")]
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
@@ -171,10 +171,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("field", BAD)
-async def test_the_command_refuses_what_cannot_work_and_saves_nothing(
+async def test_the_command_refuses_bad_settings_and_saves_nothing(
     field: str, site: Site, program: Program, database: Database
 ) -> None:
-    """Issue 5: with the source's name and the field."""
+    """Issue 5: the error names the source and the field."""
     site.answers[FEED] = rss()
     value, why = BAD[field]
     words = ("source", "add", "news", "--kind", "site", "--set", f"feed_url={FEED}", "--set", f"{field}={value}")
@@ -188,7 +188,7 @@ async def test_the_command_refuses_what_cannot_work_and_saves_nothing(
 async def post(
     site: Site, make_settings: Callable[..., Settings], database: Database
 ) -> AsyncIterator[Callable[[dict[str, object]], Awaitable[tuple[int, str]]]]:
-    """A way to ask the running API for a source."""
+    """A function that sends a new source to the running API."""
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
@@ -208,8 +208,8 @@ async def post(
 Post = Callable[[dict[str, object]], Awaitable[tuple[int, str]]]
 
 
-async def test_the_api_refuses_what_cannot_work_and_saves_nothing(site: Site, post: Post, database: Database) -> None:
-    """Issue 5: with the source's name and the field, for a feed and for any other kind."""
+async def test_the_api_refuses_bad_settings_and_saves_nothing(site: Site, post: Post, database: Database) -> None:
+    """Issue 5: the error names the source and the field, for a feed and for other kinds."""
     site.answers[FEED] = rss()
     for field, (value, why) in BAD.items():
         for body in ({"url": FEED, "name": "news"}, {"kind": "manual", "name": "news"}):
@@ -230,10 +230,8 @@ async def test_the_api_refuses_what_cannot_work_and_saves_nothing(site: Site, po
     assert await count_sources(database) == 1
 
 
-async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 1.1: said with the source's name and the field; it works again once it is mended."""
+async def test_a_row_with_broken_settings_fails_its_polls_and_loses_nothing(site: Site, harness: AppHarness) -> None:
+    """Spec 1.1: the error names the source and the field. The source works again after a repair."""
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED, "news")
     change = "UPDATE sources SET settings = settings || $1"
@@ -245,10 +243,10 @@ async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(
     assert (await harness.operations.sources.sync("news")).error is None
 
 
-async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
+async def test_a_kind_whose_partition_raises_fails_its_run_and_keeps_its_state(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault in a kind is told like any other, and its lease is given back at once."""
+    """The run reports the error of the kind and releases its lease at once."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     site.answers[LIST] = Answer('[{"url": "http://news.test/1", "number": "1"}]', headers=JSON)
     await harness.operations.sources.create("odd", "plain", {"urls": [LIST]})
@@ -257,10 +255,10 @@ async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
     assert await harness.rows("SELECT lease_token, last_reason FROM poll_state") == [(None, "internal")]
 
 
-async def test_a_kind_that_cannot_be_loaded_takes_no_other_with_it(
+async def test_a_broken_kind_does_not_affect_other_kinds(
     site: Site, program: Program, kind_file: Path, database: Database
 ) -> None:
-    """Spec 1.1: a plugin that is broken is told of where somebody asks for it."""
+    """Spec 1.1: only a source of the broken kind reports the error."""
     (points,) = kind_file.parent.glob("*.dist-info/entry_points.txt")
     points.write_text(f"{points.read_text()}broken = nosuchmodule:Kind\n")
     site.answers[LIST] = Answer(RECORDS, headers=JSON)
@@ -283,7 +281,7 @@ class UndatedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @pytest.mark.parametrize("settings", [{"date": "2026-01-01"}, {}])
-async def test_a_date_that_is_no_moment_is_refused_with_the_sources_name_and_the_field(
+async def test_a_date_without_time_is_refused_with_the_source_and_the_field(
     settings: dict[str, str], harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds.install(monkeypatch, "undated", UndatedKind)

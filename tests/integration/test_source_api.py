@@ -1,4 +1,4 @@
-"""The API of sources: the same as by the command line (spec 3.1, 8.1; issue 6)."""
+"""The routes of sources (spec 3.1, 8.1; issue 6)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -22,8 +22,8 @@ Ask = Callable[..., Awaitable[tuple[int, Any]]]
 
 @pytest.fixture
 async def ask(site: Site, make_settings: Callable[..., Settings], database: Database) -> AsyncIterator[Ask]:
-    """A way to ask the API of a running program."""
-    del database  # whose schema it needs
+    """A function that sends a request to a running program."""
+    del database  # the program needs its schema
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
     async with open_api(settings) as api:
         yield api.request
@@ -46,7 +46,7 @@ async def test_selectors_that_cannot_work_are_refused_by_field(ask: Ask) -> None
     assert (await ask("GET", "/sources/news.test"))[1]["settings"]["selectors"] == {"body": "article"}
 
 
-async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
+async def test_a_source_is_added_read_changed_and_removed(ask: Ask) -> None:
     status, added = await ask("POST", "/sources", {"url": HOME, "settings": {"category": "News"}})
     assert (status, added["name"], added["method"], added["items"], added["others"]) == (
         201,
@@ -76,8 +76,8 @@ async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     assert (status, gone["error"]["reason"]) == (404, Reason.UNKNOWN_SOURCE)
 
 
-async def test_a_source_whose_items_all_have_one_date_is_told_of(ask: Ask, site: Site) -> None:
-    """Spec 3.1: nothing lies between them, and that is a time too."""
+async def test_items_with_one_date_have_a_usual_gap_of_zero(ask: Ask, site: Site) -> None:
+    """Spec 3.1."""
     site.answers[FEED] = replace(listed := rss(HOME + "a", HOME + "b"), body=str(listed.body).replace("11:00", "10:00"))
     await ask("POST", "/sources", {"url": FEED})
     status, shown = await ask("GET", "/sources/news.test")
@@ -85,7 +85,7 @@ async def test_a_source_whose_items_all_have_one_date_is_told_of(ask: Ask, site:
     assert (await ask("GET", "/sources"))[0] == 200
 
 
-async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, site: Site) -> None:
+async def test_a_source_shows_the_addresses_that_its_last_poll_could_not_read(ask: Ask, site: Site) -> None:
     """Spec 3.3."""
     site.answers["http://news.test/map.xml"] = Answer(index(("/good.xml", None), ("/bad.xml", None)))
     site.answers["http://news.test/good.xml"] = Answer(urlset(("http://news.test/a", None)))
@@ -97,7 +97,7 @@ async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, 
     assert "could not read 1 address" in told["why"]
 
 
-async def test_looking_and_trying(ask: Ask) -> None:
+async def test_discover_and_test_save_nothing(ask: Ask) -> None:
     status, found = await ask("POST", "/sources/discover", {"url": HOME})
     assert (status, found["feeds"]) == (200, [{"url": FEED, "title": "The news"}])
     status, tried = await ask("POST", "/sources/test", {"target": HOME})
@@ -107,7 +107,7 @@ async def test_looking_and_trying(ask: Ask) -> None:
     assert (await ask("GET", "/sources"))[1] == {"sources": []}
 
 
-async def test_files_in_and_out(ask: Ask) -> None:
+async def test_sources_are_imported_and_exported(ask: Ask) -> None:
     text = "- {name: a, feed_url: 'https://a.example/feed'}\n- {name: b}\n"
     for dry_run in (True, False):
         status, imported = await ask("POST", "/sources/import", {"text": text, "dry_run": dry_run})
@@ -143,7 +143,7 @@ async def test_files_in_and_out(ask: Ask) -> None:
         ("POST", "/sources", {"url": HOME, "mode": "crawl"}, 422, "mode"),
     ],
 )
-async def test_every_refusal_has_the_one_shape(
+async def test_every_refusal_has_the_same_shape(
     method: str, path: str, body: object, status: int, told: str, ask: Ask
 ) -> None:
     """Spec 8.1."""
@@ -152,7 +152,7 @@ async def test_every_refusal_has_the_one_shape(
     assert told in answer["error"]["message"]
 
 
-async def test_what_writes_or_reaches_out_needs_the_token_and_all_is_described(ask: Ask) -> None:
+async def test_writing_routes_need_the_token_and_every_route_is_described(ask: Ask) -> None:
     """Spec 8.1."""
     _, described = await ask("GET", "/openapi.json")
     routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}

@@ -1,4 +1,4 @@
-"""`headwater add` and `headwater source`, as users run them (spec 3.1, 8.2; issue 6)."""
+"""The commands `headwater add` and `headwater source` (spec 3.1, 8.2; issue 6)."""
 
 import asyncio
 import json
@@ -25,8 +25,8 @@ Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
 @pytest.fixture
 def settings(site: Site, database: Database, database_url: str, tmp_path: Path) -> dict[str, Any]:
-    """This test's database and web."""
-    del database  # whose schema it needs
+    """The settings for the database and the web of this test."""
+    del database  # the program needs its schema
     return {
         "database_url": database_url,
         "data_dir": tmp_path / "data",
@@ -69,8 +69,8 @@ async def test_selectors_are_set_by_field_and_refused_by_field(program: Program)
 
 
 @pytest.mark.usefixtures("news")
-async def test_the_first_five_minutes(program: Program) -> None:
-    """Spec 3.1: it finds the feed, names the source, polls it, and shows what came and what to do next."""
+async def test_add_finds_the_feed_polls_it_and_shows_the_next_steps(program: Program) -> None:
+    """Spec 3.1."""
     added = await program("add", "http://news.test")
     assert added.returncode == 0
     assert added.stdout.splitlines() == [
@@ -90,8 +90,8 @@ async def test_the_first_five_minutes(program: Program) -> None:
 
 
 @pytest.mark.usefixtures("news")
-async def test_a_source_from_add_to_remove(program: Program) -> None:
-    """Issue 6: add, edit, show, sync, disable, enable, remove."""
+async def test_a_source_is_added_edited_synced_disabled_enabled_and_removed(program: Program) -> None:
+    """Issue 6."""
     assert (await program("source", "add", "n", "--kind", "site", "--set", f"feed_url={FEED}")).returncode == 0
     twice = await program("source", "edit", "n", "--set", "priority=3", "--set", "priority=4")
     assert twice.stderr == "headwater: Source n: priority: is given twice.\n"
@@ -122,7 +122,7 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
 
 
 @pytest.mark.usefixtures("news")
-async def test_a_backfill_says_what_it_found_and_refuses_what_is_no_day(program: Program) -> None:
+async def test_a_backfill_shows_its_counts_and_refuses_an_invalid_day(program: Program) -> None:
     """Spec 3.3."""
     await program("source", "add", "n", "--kind", "site", "--set", f"feed_url={FEED}")
     for day, why in (("yesterday", "is not a day such as"), ("2999-01-01", "is in the future")):
@@ -135,7 +135,7 @@ async def test_a_backfill_says_what_it_found_and_refuses_what_is_no_day(program:
 
 
 @pytest.mark.usefixtures("news")
-async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
+async def test_the_running_program_continues_an_interrupted_backfill(
     program: Program, settings: dict[str, Any], site: Site, database: Database, tmp_path: Path
 ) -> None:
     """Spec 3.3."""
@@ -155,8 +155,8 @@ async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
 
 
 @pytest.mark.usefixtures("news")
-async def test_what_is_there_is_looked_at_and_tried_with_nothing_saved(program: Program, database: Database) -> None:
-    """Issue 6: `source test` exits 1 where a stage fails."""
+async def test_discover_and_test_show_what_they_find_and_save_nothing(program: Program, database: Database) -> None:
+    """Issue 6: `source test` exits 1 if a stage fails."""
     found = await program("source", "discover", HOME)
     assert found.stdout.splitlines() == [
         "feed     http://news.test/feed  The news",
@@ -174,7 +174,7 @@ async def test_what_is_there_is_looked_at_and_tried_with_nothing_saved(program: 
         assert await connection.fetchval("SELECT count(*) FROM sources") == 0
 
 
-async def test_sources_go_out_and_in_by_files(program: Program, tmp_path: Path) -> None:
+async def test_sources_are_exported_to_and_imported_from_files(program: Program, tmp_path: Path) -> None:
     """Spec 3.1."""
     (tmp_path / "mine.opml").write_text(
         '<opml><body><outline text="News"><outline xmlUrl="https://a.example/feed"/></outline>'

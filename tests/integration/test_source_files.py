@@ -1,4 +1,4 @@
-"""Sources from OPML and YAML files, and back into them (spec 3.1; issue 6)."""
+"""Import from and export to OPML and YAML files (spec 3.1; issue 6)."""
 
 import os
 from collections.abc import Callable
@@ -36,7 +36,7 @@ async def everything(harness: AppHarness) -> list[tuple[object, ...]]:
     )
 
 
-async def test_what_is_exported_is_imported_into_an_empty_house_as_it_was(
+async def test_an_export_can_be_imported_unchanged(
     harness: AppHarness,
 ) -> None:
     imported = await harness.operations.sources.import_list(YAML.encode())
@@ -51,7 +51,7 @@ async def test_what_is_exported_is_imported_into_an_empty_house_as_it_was(
     assert await everything(harness) == before
 
 
-async def test_feeds_go_out_as_opml_and_come_back(harness: AppHarness) -> None:
+async def test_feeds_survive_an_opml_export_and_import(harness: AppHarness) -> None:
     settings = {"feed_url": "https://a.example/feed", "site_url": "https://a.example/", "category": "News/World"}
     await harness.operations.sources.create("mine", "site", settings)
     await harness.operations.sources.create("by-hand", "manual", {})
@@ -62,7 +62,7 @@ async def test_feeds_go_out_as_opml_and_come_back(harness: AppHarness) -> None:
     assert await everything(harness) == [("mine", "site", settings, True)]
 
 
-async def test_what_cannot_be_used_is_told_with_its_place_and_the_rest_goes_in(harness: AppHarness) -> None:
+async def test_unusable_entries_are_refused_with_their_place_and_the_rest_is_added(harness: AppHarness) -> None:
     await harness.operations.sources.create("there", "site", {"feed_url": "https://there.example/feed"})
     body = b"""
 - feed_url: https://a.example/feed
@@ -100,7 +100,7 @@ async def test_what_cannot_be_used_is_told_with_its_place_and_the_rest_goes_in(h
     assert len(await everything(harness)) == 4
 
 
-async def test_a_dry_run_tells_the_same_and_saves_nothing(harness: AppHarness) -> None:
+async def test_a_dry_run_has_the_same_result_and_saves_nothing(harness: AppHarness) -> None:
     tried = await harness.operations.sources.import_list(YAML.encode(), dry_run=True)
     assert await everything(harness) == []
     imported = await harness.operations.sources.import_list(YAML.encode())
@@ -108,7 +108,7 @@ async def test_a_dry_run_tells_the_same_and_saves_nothing(harness: AppHarness) -
 
 
 async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> None:
-    """Issue 6: thousands of feeds are no herd."""
+    """Issue 6: thousands of feeds do not start together."""
     body = "".join(f"- feed_url: https://site{number}.example/feed\n" for number in range(1800))
     imported = await harness.operations.sources.import_list(body.encode())
     assert len(imported.added) == 1800
@@ -118,7 +118,7 @@ async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> N
     assert max(due) > datetime.now(UTC) + timedelta(minutes=13)
 
 
-async def test_a_source_that_was_removed_comes_back_by_a_file(harness: AppHarness) -> None:
+async def test_an_import_restores_a_removed_source_and_its_urls(harness: AppHarness) -> None:
     await harness.operations.frontier.submit(["http://by.test/hand"])
     await harness.operations.sources.remove("manual")
     imported = await harness.operations.sources.import_list(b"- {name: manual, kind: manual}")
@@ -134,7 +134,7 @@ async def test_a_file_without_a_source_is_refused(body: bytes, dry_run: bool, ha
         await harness.operations.sources.import_list(body, dry_run=dry_run)
 
 
-async def test_a_bomb_is_refused(harness: AppHarness) -> None:
+async def test_a_yaml_bomb_is_refused(harness: AppHarness) -> None:
     laughs = "a: &a [lol]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{f'*{chr(97 + n)},' * 9}]\n" for n in range(9))
     with pytest.raises(Unreadable, match="anchors and aliases"):
         await harness.operations.sources.import_list(laughs.encode())

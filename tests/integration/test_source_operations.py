@@ -1,4 +1,4 @@
-"""Sources as an operator has them: found, changed, switched, removed, added again (spec 3.1, 3.3; issue 6)."""
+"""The operations on sources (spec 3.1, 3.3; issue 6)."""
 
 import asyncio
 import gzip
@@ -53,9 +53,7 @@ async def settings_of(harness: AppHarness, name: str) -> dict[str, Any]:
     return dict((await harness.operations.sources.show(name)).settings)
 
 
-async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_too(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_add_finds_the_feed_of_a_page_and_the_sitemaps_of_a_root(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[HOME] = home("/feed", "/other")
     site.answers[FEED] = rss("http://news.test/a")
@@ -70,15 +68,15 @@ async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_t
     assert sorted(await names(harness)) == ["news.test", "news.test-other"]
 
 
-async def test_a_page_that_is_not_the_root_has_its_feed_alone(site: Site, harness: AppHarness) -> None:
+async def test_a_page_below_the_root_gets_only_its_feed(site: Site, harness: AppHarness) -> None:
     site.answers["http://news.test/world"] = home("/world/feed")
     site.answers["http://news.test/world/feed"] = rss("http://news.test/a")
     await harness.operations.sources.add("http://news.test/world")
     assert set(await settings_of(harness, "news.test")) == {"site_url", "feed_url"}
 
 
-async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, harness: AppHarness) -> None:
-    """Spec 3.1, 3.3; a sitemap may be given itself."""
+async def test_a_site_without_a_feed_is_added_by_its_sitemap(site: Site, harness: AppHarness) -> None:
+    """Spec 3.1, 3.3: the address may also be the sitemap itself."""
     site.answers[HOME] = home()
     site.answers[SITEMAP] = sitemap("http://news.test/a", "http://news.test/b")
     site.answers["http://else.test/map.xml"] = sitemap("http://else.test/a")
@@ -93,10 +91,10 @@ async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, harness:
 @pytest.mark.parametrize(
     ("given", "found"), [(HOME, SITEMAP), ("http://news.test/map.xml", "http://news.test/map.xml")]
 )
-async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
+async def test_a_truncated_sitemap_is_recognized_at_any_address(
     given: str, found: str, site: Site, harness: AppHarness
 ) -> None:
-    """Spec 3.1: at a common path as where it is given itself."""
+    """Spec 3.1: at a common path and as the given address."""
     site.answers[HOME] = home()
     whole = sitemap("http://news.test/a", "http://news.test/b").body
     site.answers[found] = Answer(whole[:-30], headers=XML)
@@ -104,7 +102,7 @@ async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
     assert (await harness.operations.sources.add(given)).method == "sitemap"
 
 
-async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, harness: AppHarness) -> None:
+async def test_a_site_with_neither_is_refused_and_not_saved(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[HOME] = home()
     with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
@@ -119,8 +117,8 @@ async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(sit
     assert await names(harness) == ["news.test"]
 
 
-async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harness: AppHarness) -> None:
-    """Spec 3.1: what cannot work is refused with source and field, and nothing is changed."""
+async def test_an_edit_is_checked_and_updates_the_methods(site: Site, harness: AppHarness) -> None:
+    """Spec 3.1: a refusal names the source and the field, and changes nothing."""
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     before = await harness.rows("SELECT settings FROM sources")
@@ -145,7 +143,7 @@ async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harn
     assert [one.method for one in back.methods] == ["main", "sitemap"]
 
 
-async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness: AppHarness) -> None:
+async def test_a_changed_interval_or_schedule_takes_effect_at_once(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED, None, {"poll_interval_minutes": 600})
     await harness.operations.sources.edit("news.test", {"poll_interval_minutes": 30})
@@ -159,10 +157,8 @@ async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness
     assert (await methods(harness))["main"].next_poll_at <= datetime.now(UTC) + timedelta(seconds=5)
 
 
-async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(
-    site: Site, harness: AppHarness
-) -> None:
-    """A wait that the publisher asked for, and a backfill that waits for the program."""
+async def test_a_change_of_other_settings_keeps_the_next_poll(site: Site, harness: AppHarness) -> None:
+    """The next poll may be a wait that the publisher requested, or a backfill."""
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     await harness.rows(
@@ -176,8 +172,8 @@ async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was
     assert None not in after[1]
 
 
-async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, harness: AppHarness) -> None:
-    """What is remembered of the old feed would make the new one look unchanged."""
+async def test_a_source_with_another_feed_forgets_its_state(site: Site, harness: AppHarness) -> None:
+    """With the state of the old feed, the new feed would look unchanged."""
     site.answers[FEED] = Answer(rss("http://news.test/a").body, headers={"ETag": '"1"'})
     site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
     await harness.operations.sources.add(FEED)
@@ -189,7 +185,7 @@ async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, 
     assert "If-None-Match" not in site.seen[-1].headers
 
 
-async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, harness: AppHarness) -> None:
+async def test_a_poll_with_the_old_settings_saves_nothing(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     site.hanging.add(FEED)
@@ -216,8 +212,8 @@ async def test_two_sources_never_read_one_feed(site: Site, harness: AppHarness) 
     assert refused.value.reason is Reason.SOURCE_EXISTS
 
 
-async def test_sources_are_listed_the_worst_first_with_why(site: Site, harness: AppHarness) -> None:
-    """Issue 6: health with the reason and the next poll."""
+async def test_sources_are_listed_by_health_the_worst_first(site: Site, harness: AppHarness) -> None:
+    """Issue 6: each source has its health, the reason and the next poll."""
     for name in ("good", "bad", "off"):
         site.answers[f"http://{name}.test/feed"] = rss(f"http://{name}.test/a")
         await harness.operations.sources.add(f"http://{name}.test/feed", name, {"category": f"News/{name}"})
@@ -250,8 +246,8 @@ async def test_sources_are_listed_the_worst_first_with_why(site: Site, harness: 
     assert "priority" in broken.why
 
 
-async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, harness: AppHarness) -> None:
-    """Spec 3.2: the next time and the sentence beside it say the same."""
+async def test_the_reason_names_the_method_that_is_polled_first(site: Site, harness: AppHarness) -> None:
+    """Spec 3.2: the next time agrees with the sentence."""
     site.answers[HOME] = home("/feed")
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(HOME)
@@ -278,7 +274,7 @@ async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, ha
         await harness.operations.sources.set_enabled("nobody", enabled=False)
 
 
-async def test_a_source_that_brought_nothing_is_deleted_whole(harness: AppHarness) -> None:
+async def test_a_source_without_items_is_deleted(harness: AppHarness) -> None:
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
     removed = await harness.operations.sources.remove("news")
     assert (removed.kept, removed.ended_urls) == (False, 0)
@@ -288,8 +284,8 @@ async def test_a_source_that_brought_nothing_is_deleted_whole(harness: AppHarnes
 
 
 @pytest.mark.both_servers
-async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: Site, harness: AppHarness) -> None:
-    """Spec 3.1: its name may be added again, and goes on where it was."""
+async def test_a_removed_source_keeps_its_items_and_ends_its_queued_urls(site: Site, harness: AppHarness) -> None:
+    """Spec 3.1: a source of the same name continues with its items."""
     site.answers[FEED] = rss(*(f"http://news.test/{number}" for number in range(5)))
     site.answers["http://news.test/0"] = Answer(page("zero"), headers=HTML)
     site.answers["http://other.test/feed"] = rss("http://news.test/1", "http://other.test/x")
@@ -298,7 +294,7 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     await harness.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
     await harness.work(until_attempts=1)
     removed = await harness.operations.sources.remove("news.test")
-    assert (removed.kept, removed.ended_urls) == (True, 3)  # one was fetched, and one is another source's too
+    assert (removed.kept, removed.ended_urls) == (True, 3)  # one was fetched, and another source has one too
     assert await names(harness) == ["other.test"]
     stats = await harness.operations.frontier.get_stats()
     assert stats.reasons["dead"] == {"source_removed": 3}
@@ -321,8 +317,10 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     assert (await harness.operations.frontier.get_stats()).urls["pending"] == 5
 
 
-async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, harness: AppHarness) -> None:
-    """A feed is replaced by another of the same site: no page is lost between the two."""
+async def test_a_url_of_a_removed_source_is_queued_for_the_next_source_that_lists_it(
+    site: Site, harness: AppHarness
+) -> None:
+    """If one feed of a site replaces another, no page is lost."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     site.answers["http://news.test/new"] = rss("http://news.test/b", "http://news.test/c")
     for name in "abc":
@@ -340,7 +338,7 @@ async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: S
     assert {line.source for line in (await harness.operations.documents.list_page()).documents} == {"new"}
 
 
-async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, harness: AppHarness) -> None:
+async def test_a_second_removal_finishes_an_interrupted_one(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     await harness.rows("UPDATE sources SET removed_at = now(), enabled = false")
@@ -350,9 +348,7 @@ async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, har
         await harness.operations.sources.remove("news.test")
 
 
-async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_the_next_removal(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_url_in_fetch_survives_the_removal_until_the_next_one(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", "http://news.test/c")
     site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
@@ -370,10 +366,8 @@ async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_t
     assert (await harness.operations.frontier.get_stats()).urls["pending"] == 0
 
 
-async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(
-    site: Site, harness: AppHarness
-) -> None:
-    """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
+async def test_concurrent_operations_lose_no_url(site: Site, harness: AppHarness) -> None:
+    """A removed source has no queued URL, and each queued URL is pending."""
     for number in range(3):
         urls = [f"http://h{number}.test/{page}" for page in range(20)]
         site.answers[f"http://h{number}.test/feed"] = rss(*urls)
@@ -384,7 +378,7 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
         for _ in range(15):
             name = f"h{chance.randrange(3)}.test"
             deeds: list[Callable[[], Awaitable[object]]] = [
-                lambda: mine.add(f"http://{name}/feed"),  # noqa: B023 - each is done at once
+                lambda: mine.add(f"http://{name}/feed"),  # noqa: B023 (each is called at once)
                 lambda: mine.sync(name),  # noqa: B023
                 lambda: mine.remove(name),  # noqa: B023
                 lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
@@ -409,7 +403,7 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
     ) == [(0,)]
 
 
-async def test_what_people_hand_in_revives_the_manual_source(harness: AppHarness) -> None:
+async def test_a_submitted_url_restores_the_manual_source(harness: AppHarness) -> None:
     await harness.operations.frontier.submit(["http://by.test/hand"])
     await harness.operations.sources.remove("manual")
     with pytest.raises(OperatorError, match="no source named manual"):
@@ -418,7 +412,7 @@ async def test_what_people_hand_in_revives_the_manual_source(harness: AppHarness
     assert await names(harness) == ["manual"]
 
 
-async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, harness: AppHarness) -> None:
+async def test_sync_polls_by_the_named_method(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     site.answers[SITEMAP] = sitemap("http://news.test/b")
     await harness.operations.sources.add(FEED)
@@ -431,7 +425,7 @@ async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, harness
         await harness.operations.sources.sync("hands")
 
 
-async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is_cut_short(
+async def test_an_interrupted_backfill_is_left_for_the_running_program(
     site: Site, harness: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 3.3."""
@@ -458,7 +452,7 @@ async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is
     assert (await methods(harness))["sitemap"].backfill_since is None
 
 
-async def test_a_backfill_that_cannot_be_is_refused(
+async def test_an_impossible_backfill_is_refused(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
@@ -473,8 +467,8 @@ async def test_a_backfill_that_cannot_be_is_refused(
     assert site.seen == []
 
 
-async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHarness) -> None:
-    """Issue 6: `source test` walks each stage."""
+async def test_discover_and_test_save_nothing(site: Site, harness: AppHarness) -> None:
+    """Issue 6."""
     site.answers[HOME] = home("/feed")
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", title="The feed")
     site.answers[SITEMAP] = sitemap("http://news.test/c")
@@ -512,17 +506,19 @@ async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHa
         ),
     ],
 )
-async def test_a_stage_that_fails_says_why_and_is_the_last(
+async def test_a_trial_ends_at_the_first_stage_that_fails(
     answers: dict[str, Answer], last: str, why: str, site: Site, harness: AppHarness
 ) -> None:
-    """Issue 6: only a page is said to lead to feeds; of anything else the reader's own reason is told."""
+    """Issue 6: only a page can lead to feeds. For any other body, the error is that of its reader."""
     site.answers.update(answers)
     result = await harness.operations.sources.test(HOME)
     assert (result.works, result.stages[-1].name) == (False, last)
     assert re.search(why, result.stages[-1].error or "")
 
 
-async def test_a_source_is_tried_as_it_is_set(site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trial_uses_the_settings_of_the_source(
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     records = "http://api.test/records.json"
     site.answers[records] = Answer('[{"url": "http://news.test/a", "number": "1", "date": "2026-03-01"}]')

@@ -1,4 +1,4 @@
-"""docs/sources.md tells a contributor of every attribute that a kind inherits (spec 1.1)."""
+"""docs/sources.md documents every setting of a kind (spec 1.1)."""
 
 import dataclasses
 import re
@@ -23,21 +23,21 @@ TABLE = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", TEXT, re.M))
 
 
 @pytest.mark.parametrize("field", fields(Kind), ids=lambda field: field.name)
-def test_every_attribute_is_listed_with_its_default(field: FieldInfo) -> None:
+def test_every_setting_is_listed_with_its_default(field: FieldInfo) -> None:
     assert msgspec.json.decode(TABLE[field.name]) == msgspec.to_builtins(field.default)
 
 
-def test_nothing_is_listed_that_is_no_attribute() -> None:
+def test_every_listed_setting_exists() -> None:
     assert list(TABLE) == [field.name for field in fields(Kind)]
 
 
 @pytest.mark.parametrize("name", ["origin", "dated", "api_hosts"])
-def test_what_belongs_to_the_class_is_told_too(name: str) -> None:
+def test_class_attributes_are_documented(name: str) -> None:
     assert f"`{name}`" in TEXT
     assert name in Kind.__annotations__ or isinstance(vars(Kind)[name], property)
 
 
-def test_the_shares_are_those_in_force() -> None:
+def test_the_documented_shares_are_the_default_shares() -> None:
     """Spec 1.4."""
     told = re.search(r"The shares of\s+1,000: (.*?)\. `HEADWATER", TEXT, re.S)
     assert told
@@ -52,17 +52,17 @@ def section(title: str) -> str:
 
 
 def rows(text: str) -> list[str]:
-    """The names that the first column of a section's tables has."""
+    """Return the names in the first column of the tables of a section."""
     return re.findall(r"^\| `([^`]+)` \|", text, re.M)
 
 
-def test_every_field_of_an_item_is_told() -> None:
+def test_every_field_of_an_item_is_documented() -> None:
     assert rows(section("What `discover` may use")) == [field.name for field in dataclasses.fields(Item)]
 
 
-def test_every_field_of_a_golden_pair_is_told() -> None:
+def test_every_field_of_a_golden_pair_is_documented() -> None:
     text = section("The golden pair")
-    exchange = [f"exchanges[].{field.name}" for field in fields(golden.Exchange)]
+    exchange = [f"exchanges[].{field.name}" for field in fields(golden.RecordedAnswer)]
     assert rows(text) == [*(field.encode_name for field in fields(golden.Recording)), *exchange]
     required = re.findall(r"^\| `([^`]+)` \| required \|", text, re.M)
     assert required == ["now", "exchanges[].url"]
@@ -75,8 +75,8 @@ def package() -> str:
     return textwrap.dedent(text)
 
 
-def test_the_package_that_the_page_shows_has_the_kind_that_the_page_begins_with(tmp_path: Path) -> None:
-    """It is built as it stands, and what comes out is what an installer reads."""
+def test_the_documented_package_contains_the_first_kind(tmp_path: Path) -> None:
+    """The test builds the package and reads its entry points."""
     write_skeleton("court_rulings", tmp_path)
     (tmp_path / "pyproject.toml").write_text(package())
     assert tomllib.loads(package())["build-system"]["requires"] == ["hatchling"]
@@ -95,9 +95,9 @@ def test_the_package_that_the_page_shows_has_the_kind_that_the_page_begins_with(
     "words",
     ["HEADWATER_ALLOW_NETWORKS=127.0.0.0/8", f"{golden.ACCEPT}=1", "`headwater up` then**", "`headwater doctor`"],
 )
-def test_what_a_newcomer_stumbles_over_is_told(words: str) -> None:
+def test_common_mistakes_are_documented(words: str) -> None:
     assert words in section("Ten minutes")
 
 
-def test_it_stays_one_page() -> None:
+def test_the_page_has_at_most_220_lines() -> None:
     assert len(TEXT.splitlines()) < 220

@@ -1,4 +1,4 @@
-"""How a source is doing, and why (spec 3.2)."""
+"""The health of a source (spec 3.2)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -97,12 +97,12 @@ any_polls = st.builds(
         ),
     ],
 )
-def test_it_says_how_a_source_does_and_why(polls: PollHistory, expected: SourceHealth, why: str) -> None:
+def test_each_history_has_a_health_and_a_reason(polls: PollHistory, expected: SourceHealth, why: str) -> None:
     assert assess_health(polls, NOW, LOOK) == HealthReport(expected, why)
 
 
 @given(any_polls, st.timedeltas(timedelta(0), timedelta(hours=1)))
-def test_whatever_is_known_it_is_told_in_sentences(polls: PollHistory, look: timedelta) -> None:
+def test_every_reason_is_made_of_sentences(polls: PollHistory, look: timedelta) -> None:
     verdict = assess_health(polls, NOW, look)
     assert verdict.why[0].isupper()
     assert verdict.why.endswith(".")
@@ -111,7 +111,7 @@ def test_whatever_is_known_it_is_told_in_sentences(polls: PollHistory, look: tim
 
 
 @given(any_polls)
-def test_errors_in_a_row_are_failing_whatever_else_is_so_unless_it_is_disabled(polls: PollHistory) -> None:
+def test_a_source_with_errors_is_failing_unless_it_is_disabled(polls: PollHistory) -> None:
     verdict = assess_health(polls, NOW, LOOK)
     if not polls.enabled:
         assert verdict.health is SourceHealth.DISABLED
@@ -119,7 +119,7 @@ def test_errors_in_a_row_are_failing_whatever_else_is_so_unless_it_is_disabled(p
         assert verdict.health is SourceHealth.FAILING
 
 
-def test_it_is_late_only_after_five_minutes_and_two_looks() -> None:
+def test_a_source_is_late_after_five_minutes_and_two_checks() -> None:
     grace = timedelta(minutes=5) + 2 * LOOK
     assert assess_health(replace(WELL, next_poll_at=NOW - grace), NOW, LOOK).health is SourceHealth.ON_TIME
     late = replace(WELL, next_poll_at=NOW - grace - timedelta(seconds=1))
@@ -144,7 +144,7 @@ def test_a_source_that_waits_too_long_for_its_first_poll_is_late() -> None:
         (None, 31, SourceHealth.SILENT),
     ],
 )
-def test_silence_is_measured_by_what_is_usual(gap: timedelta | None, quiet: float, expected: SourceHealth) -> None:
+def test_silence_is_measured_by_the_usual_gap(gap: timedelta | None, quiet: float, expected: SourceHealth) -> None:
     polls = replace(WELL, usual_gap=gap, last_new_at=ago(days=quiet))
     assert assess_health(polls, NOW, LOOK).health is expected
 
@@ -154,13 +154,13 @@ def test_a_new_source_without_items_is_not_silent_yet() -> None:
     assert assess_health(polls, NOW, LOOK).health is SourceHealth.ON_TIME
 
 
-def test_a_source_that_nobody_looked_at_is_not_called_silent() -> None:
+def test_a_source_without_recent_polls_is_not_silent() -> None:
     stopped = ago(days=20)
     polls = replace(WELL, last_polled_at=stopped, last_success_at=stopped, last_new_at=stopped - timedelta(hours=3))
     assert assess_health(polls, NOW, LOOK).health is SourceHealth.ON_TIME
 
 
-def test_failures_of_ours_are_told_and_after_a_day_are_failing() -> None:
+def test_failures_on_our_side_are_failing_after_a_day() -> None:
     told = replace(WELL, last_error="Parsing the body took too long and was stopped.")
     assert assess_health(told, NOW, LOOK) == HealthReport(
         SourceHealth.ON_TIME,

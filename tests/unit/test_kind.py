@@ -1,4 +1,4 @@
-"""What a source row may say of its kind (spec 1.1)."""
+"""The settings of a kind that a source may override (spec 1.1)."""
 
 import math
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
 
 
-def test_a_row_may_override_every_attribute() -> None:
+def test_a_source_may_override_every_setting() -> None:
     assert {*OTHERS} == {field.name for field in fields(Kind)}
     made = msgspec.to_builtins(configure("s", "plain", OTHERS))
     defaults = msgspec.to_builtins(configure("s", "plain", {}))
@@ -44,8 +44,8 @@ def test_a_row_may_override_every_attribute() -> None:
     assert all(made[name] != defaults[name] for name in OTHERS)
 
 
-def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
-    """Accepted without effect, it would read pages that are empty."""
+def test_a_browser_profile_without_a_browser_is_refused() -> None:
+    """Without the refusal, the source would read empty pages."""
     with pytest.raises(
         OperatorError,
         match=r"^Source s: stealth: is the profile of a browser; set needs_browser=true too, or stealth=null\.$",
@@ -53,8 +53,8 @@ def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
         configure("s", "plain", {"stealth": "full"})
 
 
-def test_a_source_is_asked_for_as_its_row_says() -> None:
-    """Spec 1.7: the profile is full where the row says nothing; APIs are for programs."""
+def test_the_fetch_profile_follows_the_settings() -> None:
+    """Spec 1.7: the default browser profile is full. A browser never calls an API."""
     profile = configure("s", "plain", {"needs_browser": True}).fetch_profile("s")
     assert (profile.needs_browser, profile.stealth) == (True, "full")
     assert not profile.asks_api("http://news.test/page")
@@ -84,13 +84,13 @@ def test_a_source_is_asked_for_as_its_row_says() -> None:
         ("shedule", "0 2 * * *"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_sources_name_and_the_field(field: str, value: Any) -> None:
+def test_a_bad_setting_is_refused_with_the_source_and_the_field(field: str, value: Any) -> None:
     """Issue 5, bad input."""
     with pytest.raises(OperatorError, match=rf"^Source news: .*\b{field}\b"):
         configure("news", "plain", {field: value})
 
 
-def test_a_budget_needs_hosts_to_be_spent_at() -> None:
+def test_a_budget_needs_api_hosts() -> None:
     """Spec 1.4."""
     with pytest.raises(OperatorError, match="^Source by-hand: budget: ManualKind declares no api_hosts"):
         configure("by-hand", "manual", {"budget": "api.data.gov"})
@@ -108,10 +108,10 @@ def test_a_budget_needs_hosts_to_be_spent_at() -> None:
         ("", None),
     ],
 )
-def test_a_host_of_an_api_that_no_request_would_match_is_refused(
+def test_an_api_host_that_no_request_can_match_is_refused(
     written: str, right: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.4: its requests would be made without key and budget, and nobody would know."""
+    """Spec 1.4: its requests would carry no key and use no budget, without any error."""
 
     class OddKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         api_hosts: ClassVar[frozenset[str]] = frozenset({written})
@@ -129,7 +129,7 @@ def test_a_host_of_an_api_that_no_request_would_match_is_refused(
 @pytest.mark.parametrize(
     "host", ["api.example.org", "api.example.org:8443", "api.example.org:80", "[::1]:8443", "www.example.org/api/"]
 )
-def test_a_host_of_an_api_may_have_a_port_or_be_a_part_of_one(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_host_may_have_a_port_or_a_path(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class FineKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         api_hosts: ClassVar[frozenset[str]] = frozenset({host})
 

@@ -1,4 +1,4 @@
-"""A contributor begins with one command (spec 1.1)."""
+"""The command `headwater source new-kind` (spec 1.1)."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
     assert "court_rulings:CourtRulingsKind" in format_entry_point("court_rulings")
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_votes.py").write_text("mine")
     with pytest.raises(OperatorError, match="exists already; nothing was written"):
         write_skeleton("votes", tmp_path)
@@ -36,7 +36,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Votes", "../votes", "1st", "a-b", "x" * 42])
-def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_module_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot name a kind"):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -55,10 +55,8 @@ def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
         ("msgspec", "a module that is installed already"),
     ],
 )
-def test_a_name_that_something_else_has_is_refused(
-    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The entry point or the import could not work, or would take somebody else's place."""
+def test_a_taken_name_is_refused(name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry point or the import would fail, or would hide another module."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     monkeypatch.setitem(registry.get_broken_kinds(), "broken", "nosuchmodule:Kind: ModuleNotFoundError: ...")
     with pytest.raises(OperatorError, match=f"^'{name}' cannot name a kind: it is {why}. .*Nothing was written.$"):
@@ -66,7 +64,7 @@ def test_a_name_that_something_else_has_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_the_same_name_on_the_way_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_on_the_import_path_does_not_take_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "golden").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     write_skeleton("golden", tmp_path)

@@ -1,4 +1,4 @@
-"""Spec 3.1: lists of feeds are imported from OPML, broken XML tolerated, and written for other readers."""
+"""OPML files are read, also if the XML is broken, and written (spec 3.1)."""
 
 import os
 from contextlib import suppress
@@ -73,7 +73,7 @@ def test_folders_become_the_category() -> None:
         ("xmlUrl='u:1' xmlUrl='u:2'", OpmlFeed("u:1")),
     ],
 )
-def test_attributes_are_read_as_they_are_meant(attributes: str, expected: OpmlFeed) -> None:
+def test_attributes_are_unescaped_and_read_in_any_case(attributes: str, expected: OpmlFeed) -> None:
     assert feed(attributes) == expected
 
 
@@ -89,7 +89,7 @@ def test_attributes_are_read_as_they_are_meant(attributes: str, expected: OpmlFe
         b"<opml><outline text='' xmlUrl=''/><outline xmlUrl='u:1'/><outline xmlUrl='u:cut",
     ],
 )
-def test_broken_documents_are_read_as_far_as_they_can_be(body: bytes) -> None:
+def test_broken_documents_are_read_as_far_as_possible(body: bytes) -> None:
     assert [found.url for found in parse_opml(body)] == ["u:1"]
 
 
@@ -107,13 +107,13 @@ def test_the_charset_may_be_declared_wrongly(declared: str, codec: str) -> None:
     "body",
     [b"", b"\x00\xff", b"<html><body>opml</body></html>", b"<rss></rss>", b"<!-- <opml> -->", b"https://a.example/"],
 )
-def test_what_is_not_opml_is_refused(body: bytes) -> None:
+def test_other_documents_are_refused(body: bytes) -> None:
     with pytest.raises(Unreadable, match="not OPML") as caught:
         parse_opml(body)
     assert caught.value.reason is Reason.PARSE_FAILED
 
 
-def test_an_opml_without_feeds_lists_none() -> None:
+def test_an_opml_without_feeds_has_no_feeds() -> None:
     assert parse_opml(opml("")) == []
 
 
@@ -135,7 +135,7 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("name", COSTLY)
-def test_what_is_made_to_cost_much_costs_little(name: str) -> None:
+def test_hostile_documents_cost_little_time(name: str) -> None:
     began = process_time()
     found = parse_opml(b"<opml>" + COSTLY[name])
     assert process_time() - began < 10
@@ -143,12 +143,12 @@ def test_what_is_made_to_cost_much_costs_little(name: str) -> None:
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda body: b"<opml><outline xmlUrl='u:1' text='" + body)))
-def test_any_bytes_give_feeds_or_an_error_of_ours(body: bytes) -> None:
+def test_any_bytes_give_feeds_or_unreadable(body: bytes) -> None:
     with suppress(Unreadable):
         assert all(found.url for found in parse_opml(body))
 
 
-def test_what_is_written_is_well_formed_and_nested() -> None:
+def test_the_written_file_is_well_formed_and_nested() -> None:
     body = written(
         OpmlFeed("https://a.example/f?b=1&c=2", 'A "quoted" <title>', "https://a.example/", "News/World"),
         OpmlFeed("https://b.example/f"),
@@ -183,14 +183,14 @@ FEEDS = st.builds(
 
 
 @given(st.lists(FEEDS, max_size=12))
-def test_what_is_written_is_read_again(feeds: list[OpmlFeed]) -> None:
+def test_a_written_file_is_read_back_unchanged(feeds: list[OpmlFeed]) -> None:
     read = parse_opml(written(*feeds))
     assert sorted(read, key=repr) == sorted(feeds, key=repr)
     assert parse_opml(written(*read)) == read
 
 
 @given(st.builds(OpmlFeed, url=st.text(), title=st.text(), site_url=st.text(), category=st.text()), st.text())
-def test_whatever_is_written_is_well_formed(feed: OpmlFeed, title: str) -> None:
+def test_any_feeds_are_written_well_formed(feed: OpmlFeed, title: str) -> None:
     assert etree.fromstring(written(feed, title=title)).tag == "opml"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a source's settings is said in words: the field, what was given, what is expected (issue 5)."""
+"""Errors in settings name the field, the given value and the expected type (issue 5)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests import kinds
 
 
 class OddKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Has fields of its own, of many sorts."""
+    """A kind with fields of several types."""
 
     places: dict[str, int] = msgspec.field(default_factory=dict)
     pairs: list[tuple[str, int]] = msgspec.field(default_factory=list)
@@ -56,11 +56,11 @@ def said(settings: Any, kind: str = "plain") -> str:
         ("odd", {"mode": [1]}, "mode: must be a whole number or text or null, not a list"),
     ],
 )
-def test_a_value_of_another_type_is_told_with_what_is_expected(kind: str, settings: Any, words: str) -> None:
+def test_a_wrong_type_is_refused_with_the_expected_type(kind: str, settings: Any, words: str) -> None:
     assert said(settings, kind) == f"Source news: {words}."
 
 
-def test_an_unknown_field_is_told_with_the_closest_name_and_all_there_are() -> None:
+def test_an_unknown_field_is_refused_with_the_closest_name_and_all_fields() -> None:
     message = said({"shedule": "0 2 * * *"})
     assert message.startswith(
         "Source news: shedule: there is no such field; did you mean schedule? There are: schedule, timezone, "
@@ -68,12 +68,12 @@ def test_an_unknown_field_is_told_with_the_closest_name_and_all_there_are() -> N
     assert message.endswith(", fetch_items, selectors, deadline, urls.")
 
 
-def test_an_unknown_field_inside_another_is_told_with_its_path() -> None:
+def test_an_unknown_inner_field_is_refused_with_its_path() -> None:
     assert said({"timeout": {"raed": 3}}) == (
         "Source news: timeout.raed: there is no such field; did you mean timeout.read? There are: timeout.connect, "
         "timeout.read, timeout.total."
     )
 
 
-def test_an_unknown_field_like_no_other_is_told_without_a_guess() -> None:
+def test_an_unknown_field_without_a_similar_one_is_refused_without_a_guess() -> None:
     assert said({"x\ny": 1}).startswith(r"Source news: 'x\ny': there is no such field. There are: schedule, ")

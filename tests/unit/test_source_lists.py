@@ -1,4 +1,4 @@
-"""Spec 3.1: lists of sources are read from OPML and YAML; what is wrong with an entry is told with its line."""
+"""Lists of sources in OPML and YAML (spec 3.1)."""
 
 from contextlib import suppress
 
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 )
 
 
-def test_opml_is_known_by_its_content() -> None:
+def test_opml_is_recognized_by_its_content() -> None:
     settings = {"feed_url": "https://a.example/feed", "site_url": "https://a.example/", "category": "News"}
     assert read_source_list(OPML) == [SourceEntry("feed 1", settings=settings, title="A")]
     assert read_source_list(b"\xef\xbb\xbf\n " + OPML) == read_source_list(OPML)
@@ -68,7 +68,7 @@ def test_yaml_lists_sources_flat_or_with_settings(prefix: bytes) -> None:
         ("{feed_url: !!timestamp x}", "x: is not what its tag says"),
     ],
 )
-def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, why: str) -> None:
+def test_an_unusable_entry_has_an_error_and_the_rest_is_read(entry: str, why: str) -> None:
     first, second = read_source_list(f"- {entry}\n- feed_url: z\n".encode())
     assert first.where == "line 1"
     assert why in (first.error or "")
@@ -93,25 +93,25 @@ def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, w
         (b"- a\n---\n- b\n", "This is not YAML"),
     ],
 )
-def test_what_is_no_list_is_refused_with_why(body: bytes, why: str) -> None:
+def test_other_files_are_refused_with_the_reason(body: bytes, why: str) -> None:
     with pytest.raises(Unreadable, match=why):
         read_source_list(body)
 
 
 @pytest.mark.parametrize("body", [b"", b"sources:\n", b"[]", b"# nothing yet\n"])
-def test_an_empty_list_lists_nothing(body: bytes) -> None:
+def test_an_empty_list_has_no_entries(body: bytes) -> None:
     assert read_source_list(body) == []
 
 
-@example({"name": None, "kind": "other"})  # as a kind may name its settings too
+@example({"name": None, "kind": "other"})  # a kind may have settings of these names
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
-def test_what_is_written_is_read_again(settings: dict[str, object]) -> None:
+def test_a_written_file_is_read_back_unchanged(settings: dict[str, object]) -> None:
     body = write_yaml([{"name": "a", "kind": "k", "enabled": False, "settings": settings}])
     (found,) = read_source_list(body)
     assert found == SourceEntry("line 2", "a", "k", False, settings)
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_break_it(body: bytes) -> None:
+def test_any_bytes_give_entries_or_unreadable(body: bytes) -> None:
     with suppress(Unreadable):
         assert isinstance(read_source_list(body), list)

@@ -1,4 +1,4 @@
-"""What a kind may yield: each page has a place of its own for its raw bytes (spec 1.5, issue 5)."""
+"""Each page that a kind yields has its own path for raw bytes (spec 1.5, issue 5)."""
 
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -36,7 +36,7 @@ def can_all_be_kept(places: list[str], folder: Path) -> bool:
     return len({file.path for file in raw}) == len(places)
 
 
-def test_a_place_below_a_page_of_the_same_run_is_refused_and_both_are_named() -> None:
+def test_a_path_below_another_page_is_refused_with_both_pages() -> None:
     for order in ([(item(1), "a/b"), (item(2), "a/b/c/d")], [(item(2), "a/b/c/d"), (item(1), "a/b")]):
         with pytest.raises(HeadwaterError) as refused:
             refuse_shared_paths("votes", order)
@@ -47,18 +47,18 @@ def test_a_place_below_a_page_of_the_same_run_is_refused_and_both_are_named() ->
         )
 
 
-def test_a_page_that_is_listed_twice_is_not_in_its_own_way() -> None:
+def test_a_page_that_is_listed_twice_may_keep_its_path() -> None:
     refuse_shared_paths("votes", [(item(1), "a"), (item(1), "a/b"), (item(2), None)])
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "a0", "a "]), min_size=1, max_size=3).map("/".join), max_size=5))
-def test_places_are_accepted_just_when_all_their_files_can_be_kept(places: list[str]) -> None:
+def test_paths_are_accepted_only_if_all_files_can_be_written(places: list[str]) -> None:
     with TemporaryDirectory() as folder:
         assert are_accepted(places) == can_all_be_kept(places, Path(folder))
 
 
 @pytest.mark.parametrize("spelling", ["2026/x.html", "2026//x.html", "./2026/x.html", "2026/./x.html", "2026/x.html/"])
-def test_a_place_has_one_spelling(spelling: str) -> None:
-    """So that no other spelling of it passes for another place."""
+def test_a_path_is_normalized(spelling: str) -> None:
+    """Otherwise two spellings would count as two paths."""
     kind = LedgerKind(lists=(), subpath=spelling)
     assert check_item("votes", kind, item(1)) == "2026/x.html" == str(PurePosixPath(spelling))
