@@ -201,6 +201,7 @@ async def test_a_refusal_is_not_retried(status: int, site: Site, harness: AppHar
     assert site.visits(LIST) == 1
 
 
+@pytest.mark.default_rate
 async def test_a_source_sends_two_requests_a_second(site: Site, harness: AppHarness) -> None:
     """The rate is 2 a second for each source; a source may have another."""
     urls = [f"http://api.test/{number}" for number in range(3)]
