@@ -20,6 +20,9 @@ class ReasonClass(StrEnum):
     OURS = "ours"  # a fault or a stop on our side: it costs no retry
 
 
+DONE, TRANSIENT, PERMANENT, POLICY, HANDOFF, CONFIG, OURS = ReasonClass
+
+
 class Reason(StrEnum):
     """A code with its class and its sentence."""
 
@@ -44,208 +47,136 @@ class Reason(StrEnum):
         return self.kind in (ReasonClass.TRANSIENT, ReasonClass.OURS)
 
     # Success.
-    STORED = "stored", ReasonClass.DONE, "The page was fetched and its text is stored."
-    LINKED = "linked", ReasonClass.DONE, "The page was fetched; another page has the same text, which is stored once."
-    UNCHANGED = "unchanged", ReasonClass.DONE, "Nothing has changed since the last fetch."
-    SAME_PAGE = (
-        "same_page",
-        ReasonClass.DONE,
-        "The URL redirects to another URL of the same host; the page is stored under that URL.",
-    )
-    SCANNED_NO_TEXT = (
-        "scanned_no_text",
-        ReasonClass.DONE,
-        "The PDF was fetched and is stored, but it contains pictures of pages and no text.",
-    )
-    POLLED = "polled", ReasonClass.DONE, "The source was read and its items are saved."
-    DELIVERED = "delivered", ReasonClass.DONE, "The receiver accepted the delivery."
+    STORED = "stored", DONE, "The page was fetched and its text is stored."
+    LINKED = "linked", DONE, "The page was fetched; another page has the same text, which is stored once."
+    UNCHANGED = "unchanged", DONE, "Nothing has changed since the last fetch."
+    SAME_PAGE = "same_page", DONE, "The URL redirects to another URL of the same host, which has the page."
+    SCANNED_NO_TEXT = "scanned_no_text", DONE, "The PDF is stored, but it has pictures of pages and no text."
+    POLLED = "polled", DONE, "The source was read and its items are saved."
+    DELIVERED = "delivered", DONE, "The receiver accepted the delivery."
 
     # A host failed for now.
-    HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
-    RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later."
-    TIMEOUT = (
-        "timeout",
-        ReasonClass.TRANSIENT,
-        "The server, or the page in the browser, took longer than the time allowed.",
-    )
-    NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the answer was complete."
-    DNS = "dns", ReasonClass.TRANSIENT, "The host name could not be resolved."
-    ROBOTS_UNREACHABLE = (
-        "robots_unreachable",
-        ReasonClass.TRANSIENT,
-        "The host's robots.txt cannot be read, so Headwater sends that host no request for a while.",
-    )
-    BUDGET_SPENT = (
-        "budget_spent",
-        ReasonClass.TRANSIENT,
-        "The hourly requests to this API are used up; Headwater waits until the budget allows more.",
-    )
-    INCOMPLETE = (
-        "incomplete",
-        ReasonClass.TRANSIENT,
-        "The source returned fewer items than it reports.",
-    )
-    HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not get another request yet."
+    HTTP_5XX = "http_5xx", TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
+    RATE_LIMITED = "rate_limited", TRANSIENT, "The server asked us to come back later."
+    TIMEOUT = "timeout", TRANSIENT, "The server, or the page in the browser, took longer than the time allowed."
+    NETWORK = "network", TRANSIENT, "The connection failed or broke off before the answer was complete."
+    DNS = "dns", TRANSIENT, "The host name could not be resolved."
+    ROBOTS_UNREACHABLE = "robots_unreachable", TRANSIENT, "The host gets no request until its robots.txt can be read."
+    BUDGET_SPENT = "budget_spent", TRANSIENT, "The hourly requests to this API are used up, so the request waits."
+    INCOMPLETE = "incomplete", TRANSIENT, "The source returned fewer items than it reports."
+    HOST_BUSY = "host_busy", TRANSIENT, "The host may not get another request yet."
 
-    BROWSER_BUSY = (
-        "browser_busy",
-        ReasonClass.TRANSIENT,
-        "The browser is starting, has no place for another page, or failed while several pages were open.",
-    )
-    CHALLENGE = "challenge", ReasonClass.TRANSIENT, "The server sent a challenge for bots instead of the page."
+    BROWSER_BUSY = "browser_busy", TRANSIENT, "The browser is starting, full, or failed with several pages."
+    CHALLENGE = "challenge", TRANSIENT, "The server sent a challenge for bots instead of the page."
 
     # A host refused.
-    NOT_FOUND = "not_found", ReasonClass.PERMANENT, "The server reports that the page does not exist (404)."
-    GONE = "gone", ReasonClass.PERMANENT, "The server reports that the page was removed permanently (410)."
-    HTTP_4XX = "http_4xx", ReasonClass.PERMANENT, "The server refused the request (4xx)."
-    HTTP_ODD = "http_odd", ReasonClass.PERMANENT, "The server answered with a status that no rule covers."
-    BAD_REDIRECT = "bad_redirect", ReasonClass.PERMANENT, "The redirect names no usable URL."
-    BAD_ENCODING = "bad_encoding", ReasonClass.PERMANENT, "The body could not be decompressed."
-    BAD_HTML = "bad_html", ReasonClass.PERMANENT, "The body is too short or is not markup."
-    EMPTY_TEXT = "empty_text", ReasonClass.PERMANENT, "The page contains no text."
-    UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "Headwater cannot read this type of body yet."
-    ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF requires a password."
-    BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
-    NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "The body was announced as a PDF but is not one."
-    UNKNOWN_SCHEMA = (
-        "unknown_schema",
-        ReasonClass.PERMANENT,
-        "The document was fetched and is stored, but Headwater does not know its schema.",
-    )
-    NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "The answer is not a feed."
-    PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be parsed."
-    SOFT_404 = (
-        "soft_404",
-        ReasonClass.PERMANENT,
-        "The page reports that it does not exist, although the server answered 200.",
-    )
-    LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page requires a login."
-    COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page requires consent to cookies before it shows its text."
-    MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "Every attempt failed, and the last retry is used up."
+    NOT_FOUND = "not_found", PERMANENT, "The server reports that the page does not exist (404)."
+    GONE = "gone", PERMANENT, "The server reports that the page was removed permanently (410)."
+    HTTP_4XX = "http_4xx", PERMANENT, "The server refused the request (4xx)."
+    HTTP_ODD = "http_odd", PERMANENT, "The server answered with a status that no rule covers."
+    BAD_REDIRECT = "bad_redirect", PERMANENT, "The redirect names no usable URL."
+    BAD_ENCODING = "bad_encoding", PERMANENT, "The body could not be decompressed."
+    BAD_HTML = "bad_html", PERMANENT, "The body is too short or is not markup."
+    EMPTY_TEXT = "empty_text", PERMANENT, "The page contains no text."
+    UNSUPPORTED_TYPE = "unsupported_type", PERMANENT, "Headwater cannot read this type of body yet."
+    ENCRYPTED = "encrypted", PERMANENT, "The PDF requires a password."
+    BROKEN = "broken", PERMANENT, "The PDF is broken and cannot be opened."
+    NOT_A_PDF = "not_a_pdf", PERMANENT, "The body was announced as a PDF but is not one."
+    UNKNOWN_SCHEMA = "unknown_schema", PERMANENT, "The document is stored, but its schema is unknown."
+    NOT_A_FEED = "not_a_feed", PERMANENT, "The answer is not a feed."
+    PARSE_FAILED = "parse_failed", PERMANENT, "The body could not be parsed."
+    SOFT_404 = "soft_404", PERMANENT, "The page reports that it does not exist, although the server answered 200."
+    LOGIN_WALL = "login_wall", PERMANENT, "The page requires a login."
+    COOKIE_WALL = "cookie_wall", PERMANENT, "The page requires consent to cookies before it shows its text."
+    MAX_RETRIES = "max_retries", PERMANENT, "Every attempt failed, and the last retry is used up."
 
     # A rule forbids it.
-    REDIRECT = "redirect", ReasonClass.POLICY, "The page redirects to another URL, which is fetched separately."
-    REDIRECT_LIMIT = "redirect_limit", ReasonClass.POLICY, "The page has too many redirects."
-    ROBOTS_BLOCKED = "robots_blocked", ReasonClass.POLICY, "The host's robots.txt forbids this URL."
-    ADDRESS_REFUSED = (
-        "address_refused",
-        ReasonClass.POLICY,
-        "The host name resolves to a private or reserved network address, which only allow_networks permits.",
-    )
-    HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator closed the host, so Headwater sends it no request."
-    BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the limit."
-    TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than the limit."
-    SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
-    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The URL cannot be used."
+    REDIRECT = "redirect", POLICY, "The page redirects to another URL, which is fetched separately."
+    REDIRECT_LIMIT = "redirect_limit", POLICY, "The page has too many redirects."
+    ROBOTS_BLOCKED = "robots_blocked", POLICY, "The host's robots.txt forbids this URL."
+    ADDRESS_REFUSED = "address_refused", POLICY, "Only allow_networks permits this private or reserved address."
+    HOST_CLOSED = "host_closed", POLICY, "An operator closed the host, so Headwater sends it no request."
+    BODY_TOO_LARGE = "body_too_large", POLICY, "The body is larger than the limit."
+    TOO_LARGE = "too_large", POLICY, "The PDF has more pages or more text than the limit."
+    SOURCE_REMOVED = "source_removed", POLICY, "Its source was removed before it was fetched."
+    INVALID_URL = "invalid_url", POLICY, "The URL cannot be used."
 
     # The state of a hand-off or a delivery.
-    QUEUED_FROM_SCRAPE = (
-        "queued_from_scrape",
-        ReasonClass.HANDOFF,
-        "A run found the item, which waits to be handed off.",
-    )
+    QUEUED_FROM_SCRAPE = "queued_from_scrape", HANDOFF, "A run found the item, which waits to be handed off."
     INGESTION_JOB_QUEUED = (
         "ingestion_job_queued",
-        ReasonClass.HANDOFF,
+        HANDOFF,
         "A job was created for the item. It is ready when its page is stored.",
     )
     INGESTION_JOB_ALREADY_ACTIVE = (
         "ingestion_job_already_active",
-        ReasonClass.HANDOFF,
+        HANDOFF,
         "A job for this payload of the item already waits for its page.",
     )
     INGESTION_JOB_ALREADY_READY = (
         "ingestion_job_already_ready",
-        ReasonClass.HANDOFF,
+        HANDOFF,
         "A job for this payload of the item is already ready.",
     )
     INGESTION_JOB_ALREADY_FAILED = (
         "ingestion_job_already_failed",
-        ReasonClass.HANDOFF,
+        HANDOFF,
         "A job for this payload of the item failed, and its page is still dead. Retry the job to try again.",
     )
-    PAGE_NOT_FETCHED = (
-        "page_not_fetched",
-        ReasonClass.HANDOFF,
-        "The source's pages are not fetched, so a job has no page to wait for.",
-    )
-    RETRY_EXHAUSTED = (
-        "retry_exhausted",
-        ReasonClass.HANDOFF,
-        "The hand-off failed for a temporary reason at every attempt, and the last one is used up.",
-    )
-    SUPERSEDED = (
-        "superseded",
-        ReasonClass.HANDOFF,
-        "The receiver accepted a later delivery of the same document or job.",
-    )
-    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator dismissed the delivery."
+    PAGE_NOT_FETCHED = "page_not_fetched", HANDOFF, "The source's pages are not fetched, so no job waits for one."
+    RETRY_EXHAUSTED = "retry_exhausted", HANDOFF, "Every attempt failed for a temporary reason."
+    SUPERSEDED = "superseded", HANDOFF, "The receiver accepted a later delivery of the same document or job."
+    DISMISSED = "dismissed", HANDOFF, "An operator dismissed the delivery."
 
     # An operator must change something.
-    BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
-    DATABASE_UNREACHABLE = "database_unreachable", ReasonClass.CONFIG, "The database cannot be reached."
-    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not match this program."
-    FOLDER_UNUSABLE = "folder_unusable", ReasonClass.CONFIG, "A folder cannot be used."
-    PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "Another program uses the address to listen on."
-    UNKNOWN_KIND = "unknown_kind", ReasonClass.CONFIG, "No installed kind of source has this name."
-    UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "No source has this name."
-    RUN_UNDER_WAY = (
-        "run_under_way",
-        ReasonClass.CONFIG,
-        "A run of this source is in progress, and only one runs at a time.",
-    )
-    UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "No run has this number."
-    UNKNOWN_JOB = "unknown_job", ReasonClass.CONFIG, "No job has this number."
-    UNKNOWN_HANDOFF = "unknown_handoff", ReasonClass.CONFIG, "No hand-off has this number."
-    NOT_FAILED = "not_failed", ReasonClass.CONFIG, "It has not failed, and only failed ones can be retried."
+    BAD_SETTING = "bad_setting", CONFIG, "A setting is unknown or has a value that cannot be used."
+    DATABASE_UNREACHABLE = "database_unreachable", CONFIG, "The database cannot be reached."
+    SCHEMA_MISMATCH = "schema_mismatch", CONFIG, "The database schema does not match this program."
+    FOLDER_UNUSABLE = "folder_unusable", CONFIG, "A folder cannot be used."
+    PORT_TAKEN = "port_taken", CONFIG, "Another program uses the address to listen on."
+    UNKNOWN_KIND = "unknown_kind", CONFIG, "No installed kind of source has this name."
+    UNKNOWN_SOURCE = "unknown_source", CONFIG, "No source has this name."
+    RUN_UNDER_WAY = "run_under_way", CONFIG, "A run of this source is in progress, and only one runs at a time."
+    UNKNOWN_RUN = "unknown_run", CONFIG, "No run has this number."
+    UNKNOWN_JOB = "unknown_job", CONFIG, "No job has this number."
+    UNKNOWN_HANDOFF = "unknown_handoff", CONFIG, "No hand-off has this number."
+    NOT_FAILED = "not_failed", CONFIG, "It has not failed, and only failed ones can be retried."
     HANDOFFS_MISSING = (
         "handoffs_missing",
-        ReasonClass.CONFIG,
+        CONFIG,
         "Hand-offs are not available: migration 003_handoffs is not applied. `headwater migrate up` applies it.",
     )
-    UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
-    SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "A source with this name or for this feed already exists."
-    BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
+    UNKNOWN_DAY = "unknown_day", CONFIG, "No day has been read yet."
+    SOURCE_EXISTS = "source_exists", CONFIG, "A source with this name or for this feed already exists."
+    BAD_SOURCE = "bad_source", CONFIG, "A source's settings cannot be used."
 
-    BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "A part of the request cannot be used."
-    NO_BROWSER = (
-        "no_browser",
-        ReasonClass.CONFIG,
-        "The page needs a browser, and no browser starts here. The page waits until one does.",
-    )
-    UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "Headwater has never seen this URL."
-    UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "Headwater has never seen this host."
-    HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "A request to the host is in progress. Try again in a moment."
-    UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "No document has this number."
-    UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
-    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "No webhook has this name."
-    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "A webhook with this name already exists."
-    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery with this id."
-    UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "No operation has this path and method."
-    TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "Requests that write need the API token."
+    BAD_REQUEST = "bad_request", CONFIG, "A part of the request cannot be used."
+    NO_BROWSER = "no_browser", CONFIG, "The page waits for a browser, and none starts here."
+    UNKNOWN_URL = "unknown_url", CONFIG, "Headwater has never seen this URL."
+    UNKNOWN_HOST = "unknown_host", CONFIG, "Headwater has never seen this host."
+    HOST_IN_USE = "host_in_use", CONFIG, "A request to the host is in progress. Try again in a moment."
+    UNKNOWN_DOCUMENT = "unknown_document", CONFIG, "No document has this number."
+    UNKNOWN_REVISION = "unknown_revision", CONFIG, "The document has no revision of this number."
+    UNKNOWN_WEBHOOK = "unknown_webhook", CONFIG, "No webhook has this name."
+    WEBHOOK_EXISTS = "webhook_exists", CONFIG, "A webhook with this name already exists."
+    UNKNOWN_DELIVERY = "unknown_delivery", CONFIG, "The webhook has no delivery with this id."
+    UNKNOWN_PATH = "unknown_path", CONFIG, "No operation has this path and method."
+    TOKEN_REQUIRED = "token_required", CONFIG, "Requests that write need the API token."
 
     # On our side.
-    OFFLINE = "offline", ReasonClass.OURS, "Our own network is down. This costs no retry."
-    WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held the lease died or lost it."
-    SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and released its lease."
-    BUSY = "busy", ReasonClass.OURS, "Another request of this kind is in progress. Try again in a moment."
-    SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Parsing the body took too long and was stopped."
-    SANDBOX_MEMORY = (
-        "sandbox_memory",
-        ReasonClass.OURS,
-        "Parsing the body needed too much memory and was stopped.",
-    )
-    SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Parsing the body crashed its child process."
-    SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Parsing the body returned more than the limit."
-    BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
-    DATABASE_LOST = "database_lost", ReasonClass.OURS, "The connection to the database was lost."
-    REDIS_LOST = (
-        "redis_lost",
-        ReasonClass.OURS,
-        "Redis cannot be reached or refuses a command. The next run brings it up to date.",
-    )
-    STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
-    INTERNAL = "internal", ReasonClass.OURS, "The program has an error. Its log has the details."
+    OFFLINE = "offline", OURS, "Our own network is down. This costs no retry."
+    WORKER_LOST = "worker_lost", OURS, "The process that held the lease died or lost it."
+    SHUTDOWN = "shutdown", OURS, "The program was stopped and released its lease."
+    BUSY = "busy", OURS, "Another request of this kind is in progress. Try again in a moment."
+    SANDBOX_TIMEOUT = "sandbox_timeout", OURS, "Parsing the body took too long and was stopped."
+    SANDBOX_MEMORY = "sandbox_memory", OURS, "Parsing the body needed too much memory and was stopped."
+    SANDBOX_CRASHED = "sandbox_crashed", OURS, "Parsing the body crashed its child process."
+    SANDBOX_OUTPUT = "sandbox_output", OURS, "Parsing the body returned more than the limit."
+    BROWSER_CRASHED = "browser_crashed", OURS, "The browser died while it read the page."
+    DATABASE_LOST = "database_lost", OURS, "The connection to the database was lost."
+    REDIS_LOST = "redis_lost", OURS, "Redis cannot be reached or refuses a command. The next run brings it up to date."
+    STORAGE = "storage", OURS, "The raw file could not be written."
+    INTERNAL = "internal", OURS, "The program has an error. Its log has the details."
 
 
 # The body stopped its parser. Another attempt may succeed; if none does, the body is the cause.
