@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def with_reader(settings: Settings, ask: Callable[[LocalOperations], Awaitable[T]]) -> T:
+async def with_local_operations(settings: Settings, operation: Callable[[LocalOperations], Awaitable[T]]) -> T:
     """Call an operation that needs no network."""
     async with open_database_context(settings) as context:
-        return await ask(LocalOperations(context))
+        return await operation(LocalOperations(context))
 
 
-async def with_operations(settings: Settings, ask: Callable[[Operations], Awaitable[T]]) -> T:
+async def with_operations(settings: Settings, operation: Callable[[Operations], Awaitable[T]]) -> T:
     """Call an operation that uses the network."""
     async with open_database_context(settings) as context, open_runtime(context) as runtime:
-        return await ask(Operations(runtime, Metrics()))
+        return await operation(Operations(runtime, Metrics()))
 
 
 async def run_canonical(settings: Settings, totals: "CanonicalTotals") -> None:

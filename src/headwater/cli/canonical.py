@@ -2,15 +2,18 @@
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
-from headwater.canonical.operations import CanonicalTotals
 from headwater.cli.bars import watching
 from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
 from headwater.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from headwater.canonical.operations import CanonicalTotals
 
 canonical_app = typer.Typer(help="Canonical articles of the links of all categories.", no_args_is_help=True)
 
@@ -24,6 +27,7 @@ def canonical() -> None:
 def run_once(as_json: Json = False) -> None:
     """Fetch each new category link once and store the article, also in Redis."""
     from headwater.app.sessions import run_canonical
+    from headwater.canonical.operations import CanonicalTotals
 
     # A terminal shows a progress bar; without one, the log has each URL.
     settings = settings_with_logs("error" if sys.stderr.isatty() else None)
@@ -36,7 +40,7 @@ def run_once(as_json: Json = False) -> None:
         _print_totals(totals)
 
 
-def _print_totals(totals: CanonicalTotals) -> None:
+def _print_totals(totals: "CanonicalTotals") -> None:
     if totals.new:
         failed = ", ".join(f"{count:,} {code}" for code, count in sorted(totals.failed.items()))
         console.print(

@@ -65,9 +65,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def run_local(operation: "Callable[[LocalOperations], Awaitable[T]]") -> T:
     """Run an operation that needs no network, and return its record."""
-    from headwater.app.sessions import with_reader
+    from headwater.app.sessions import with_local_operations
 
-    return run(with_reader(settings_with_logs("error"), operation))
+    return run(with_local_operations(settings_with_logs("error"), operation))
 
 
 def run_live(operation: "Callable[[Operations], Awaitable[T]]", log_level: str | None = "error") -> T:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show, show_days
-from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.common import Json, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
@@ -24,11 +24,8 @@ def today(
     as_json: Json = False,
 ) -> None:
     """Show what is NEW and what is LATEST today."""
-    from headwater.app.sessions import with_reader
-
     wanted = _date(day)
-    settings = settings_with_logs("error")
-    view = run(with_reader(settings, lambda reader: reader.days.day(wanted) if wanted else reader.days.today()))
+    view = run_local(lambda operations: operations.days.day(wanted) if wanted else operations.days.today())
     if as_json:
         print_json({"day": view.day, "items": view.items})
     else:
@@ -46,15 +43,13 @@ def daily(
     as_json: Json = False,
 ) -> None:
     """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
-    from headwater.app.sessions import with_reader
     from headwater.documents.operations import DayFilter
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
         raise OperatorError(f"--bucket: is NEW or LATEST, not {bucket!r}.", reason=Reason.BAD_REQUEST)
     only = DayFilter(source, bucket.upper() if bucket else None, organisation, document_type)
-    settings = settings_with_logs("error")
-    view = run(with_reader(settings, lambda reader: reader.days.day(wanted, only)))
+    view = run_local(lambda operations: operations.days.day(wanted, only))
     if as_json:
         print_json(asdict(view))
     else:
@@ -69,13 +64,10 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Read a day of a source now, and show what came. Exits 1 if it could not be read whole."""
-    from headwater.app.sessions import with_operations
-
     wanted = _date(day)
     counters = RunCounters()
-    settings = settings_with_logs("error")
     with show_days.reading(counters, quiet=as_json):
-        ended = run(with_operations(settings, lambda operations: _ingest(operations, source, wanted, counters)))
+        ended = run_live(lambda operations: _ingest(operations, source, wanted, counters))
     if as_json:
         print_json(ended)
     else:
@@ -101,14 +93,11 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """Show the last runs, newest first: scheduled ones, and those that somebody asked for."""
-    from headwater.app.sessions import with_reader
-
     if status not in (None, "running", "succeeded", "failed"):
         raise OperatorError(f"--status: is running, succeeded or failed, not {status!r}.", reason=Reason.BAD_REQUEST)
     wanted = _date(day)
-    settings = settings_with_logs("error")
-    rows: list[dict[str, Any]] = run(
-        with_reader(settings, lambda reader: reader.runs.listed(source=source, status=status, day=wanted, limit=limit))
+    rows: list[dict[str, Any]] = run_local(
+        lambda operations: operations.runs.listed(source=source, status=status, day=wanted, limit=limit)
     )
     if as_json:
         print_json({"runs": rows})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import Json, T, parse_duration, run, settings_with_logs
+from headwater.cli.common import Json, T, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
 from headwater.cli.output import format_json, print_json
 from headwater.core.errors import OperatorError
@@ -57,7 +57,7 @@ def submit(
     Exits 0 if any URL is in the frontier now, 1 if all were refused, 2 if there were none.
     """
     given = _choose_input(urls, file)
-    accepted = run(_ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json)))
+    accepted = _ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json))
     raise typer.Exit(0 if accepted else 1)
 
 
@@ -145,7 +145,7 @@ def list_urls(
     as_json: Json = False,
 ) -> None:
     """List URLs, oldest first: how each ended, or why it still waits and until when."""
-    page = run(_ask(lambda ops: ops.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after)))
+    page = _ask(lambda ops: ops.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after))
     if as_json:
         print_json(page)
         return
@@ -156,7 +156,7 @@ def list_urls(
 @frontier_app.command()
 def stats(as_json: Json = False) -> None:
     """Count URLs by status and reason, and hosts by state."""
-    counts = run(_ask(lambda frontier: frontier.get_stats()))
+    counts = _ask(lambda frontier: frontier.get_stats())
     if as_json:
         print_json(counts)
     else:
@@ -171,7 +171,7 @@ def hosts(
     as_json: Json = False,
 ) -> None:
     """List hosts by name: state and why, delay between two requests, next turn, queue."""
-    page = run(_ask(lambda frontier: frontier.list_hosts(state=state, limit=limit, after=after)))
+    page = _ask(lambda frontier: frontier.list_hosts(state=state, limit=limit, after=after))
     if as_json:
         print_json(page)
     else:
@@ -200,7 +200,7 @@ def retry(
         )
     being_fetched: list[str] = []
     if urls:
-        retried = run(_ask(lambda frontier: frontier.retry(urls, priority)))
+        retried = _ask(lambda frontier: frontier.retry(urls, priority))
         queued, fetching, being_fetched = len(retried.queued), len(retried.fetching), retried.fetching
     else:
         if not yes and not sys.stdin.isatty():
@@ -208,7 +208,7 @@ def retry(
                 "This command needs confirmation. Run it again with --yes. Nothing was queued.",
                 reason=Reason.BAD_REQUEST,
             )
-        queued, fetching = run(_ask(lambda ops: _retry_all(ops, filters, priority, asks=not yes, quiet=as_json)))
+        queued, fetching = _ask(lambda ops: _retry_all(ops, filters, priority, asks=not yes, quiet=as_json))
     if as_json:
         print_json({"queued": queued, "fetching": fetching})
     else:
@@ -239,13 +239,13 @@ def block(
 ) -> None:
     """Send no request to a host, or to hosts that share its turn. Its queued URLs wait."""
     how_long = parse_duration(lasting, "--for") if lasting is not None else None
-    show.hosts([run(_ask(lambda frontier: frontier.close_host(host, how_long)))])
+    show.hosts([_ask(lambda frontier: frontier.close_host(host, how_long))])
 
 
 @frontier_app.command()
 def release(host: HostArgument) -> None:
     """Release a closed, blocked or slowed host."""
-    show.hosts([run(_ask(lambda frontier: frontier.open_host(host)))])
+    show.hosts([_ask(lambda frontier: frontier.open_host(host))])
 
 
 @frontier_app.command()
@@ -254,25 +254,23 @@ def group(
     members: Annotated[list[str], typer.Argument(metavar="HOST")],
 ) -> None:
     """Give hosts one turn: while one is asked the others wait, and all have the delay of the slowest."""
-    show.hosts(run(_ask(lambda frontier: frontier.group_hosts(name, members))))
+    show.hosts(_ask(lambda frontier: frontier.group_hosts(name, members)))
 
 
 @frontier_app.command()
 def ungroup(members: Annotated[list[str], typer.Argument(metavar="HOST")]) -> None:
     """Give hosts the turn back that the settings say."""
-    show.hosts(run(_ask(lambda frontier: frontier.ungroup_hosts(members))))
+    show.hosts(_ask(lambda frontier: frontier.ungroup_hosts(members)))
 
 
 @frontier_app.command()
 def slash(host: HostArgument, what: Annotated[Slash, typer.Argument(help="keep: /a/ and /a are two pages.")]) -> None:
     """Keep or strip trailing slashes in the URLs of a host. Known URLs stay as they are."""
-    show.slash(run(_ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP))))
+    show.slash(_ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP)))
 
 
-async def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
-    from headwater.app.sessions import with_reader
-
-    return await with_reader(settings_with_logs("error"), lambda reader: question(reader.frontier))
+def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
+    return run_local(lambda operations: question(operations.frontier))
 
 
 def _format_command(name: str, **options: Any) -> str:

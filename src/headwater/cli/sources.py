@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show, show_sources
-from headwater.cli.common import Json, T, run, settings_with_logs
+from headwater.cli.common import Json, T, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.cli.upkeep import source_janitor
 from headwater.core.errors import OperatorError
@@ -181,10 +181,7 @@ def source_new_kind(
 @source_app.command("budgets")
 def source_budgets(as_json: Json = False) -> None:
     """Show the budget of each source at the APIs behind api.data.gov, and what it spent in the last hour."""
-    from headwater.app.sessions import with_reader
-
-    settings = settings_with_logs("error")
-    rows = run(with_reader(settings, lambda reader: reader.budgets()))
+    rows = run_local(lambda operations: operations.budgets())
     if as_json:
         print_json({"key_is_set": rows is not None, "hosts": rows or []})
     else:
@@ -256,18 +253,12 @@ source_app.command("janitor")(source_janitor)
 
 def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]") -> T:
     """Run an operation that needs only the database."""
-    from headwater.app.sessions import with_reader
-
-    settings = settings_with_logs("error")
-    return run(with_reader(settings, lambda reader: question(reader.sources)))
+    return run_local(lambda operations: question(operations.sources))
 
 
 def _send(question: "Callable[[LiveSourceOperations], Coroutine[Any, Any, T]]", logs: str | None = "error") -> T:
     """Run an operation that sends requests."""
-    from headwater.app.sessions import with_operations
-
-    settings = settings_with_logs(logs)
-    return run(with_operations(settings, lambda operations: question(operations.sources)))
+    return run_live(lambda operations: question(operations.sources), logs)
 
 
 def _print(result: T, show_result: Callable[[T], None], *, as_json: bool) -> None:
