@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,8 +16,7 @@ PEERS = ("fastfeedparser", "feedparser")
 _Times = dict[str, tuple[float, int] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """Our time divided by a peer's, for the feeds that both can read."""
 
     ratio: float

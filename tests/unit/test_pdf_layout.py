@@ -25,6 +25,12 @@ def words_of(*pages: Page) -> list[str]:
     return extract_pdf(pdf(pages)).markdown.replace("|", " ").split()
 
 
+def with_glyph(page: Page, difference: bytes) -> bytes:
+    """Return a PDF of the page with another glyph at a code of its encoding."""
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [%b] >>" % difference
+    return pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+
+
 @pytest.mark.parametrize("items", [TOWNS, CARGO, [f"{town} has grown since the last census" for town in TOWNS]])
 @pytest.mark.parametrize("pages", [1, 3])
 def test_the_ranks_of_a_list_stay(items: list[str], pages: int) -> None:
@@ -256,8 +262,7 @@ def test_invisible_hyphens_are_removed() -> None:
     """Spec 1.6: a soft hyphen does not split a word."""
     page = Page()
     page.lines(72, 80, ["The soft\u00adened inter\u00adnational law of the har\u00ad", "bor."])
-    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni00AD] >>"
-    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    body = with_glyph(page, b"173 /uni00AD")
     assert extract_pdf(body).markdown == "The softened international law of the harbor."
 
 
@@ -344,13 +349,11 @@ def test_a_drop_cap_on_the_line_of_its_word_begins_the_word() -> None:
 def test_lines_of_chinese_are_joined_without_a_space() -> None:
     page = Page()
     page.lines(72, 80, ["aaaa", "aaaa"])
-    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni6C34] >>"
-    assert extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding)).markdown == "\u6c34" * 8
+    assert extract_pdf(with_glyph(page, b"97 /uni6C34")).markdown == "\u6c34" * 8
 
 
 def test_a_hyphen_that_breaks_a_word_is_removed() -> None:
     page = Page()
     page.lines(72, 80, ["The depth of the har\u00ad", "bor."])
-    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni2010] >>"
-    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    body = with_glyph(page, b"173 /uni2010")
     assert extract_pdf(body).markdown == "The depth of the harbor."
