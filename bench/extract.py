@@ -122,4 +122,4 @@ def _score_figure(
 
 
 if __name__ == "__main__":
-    run_bench("Extraction", measure, parse_options())
+    run_bench("Extraction", measure, parse_options(), needs_server=False)

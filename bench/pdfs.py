@@ -106,4 +106,4 @@ def _adversarial(ours: _Answers) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    run_bench("PDFs", measure, parse_options())
+    run_bench("PDFs", measure, parse_options(), needs_server=False)

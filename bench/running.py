@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -31,24 +32,27 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def run_bench(title: str, measure: Measure, options: argparse.Namespace) -> None:
-    """Run a bench to its end, or until a signal."""
+def run_bench(title: str, measure: Measure, options: argparse.Namespace, *, needs_server: bool = True) -> None:
+    """Run a bench to its end, or until a signal. Without a server, `measure` gets an empty DSN."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     try:
-        asyncio.run(_run(title, measure, options))
+        asyncio.run(_run(title, measure, options, needs_server=needs_server))
     except asyncio.CancelledError:
         sys.exit("ended by a signal")
 
 
-async def _run(title: str, measure: Measure, options: argparse.Namespace) -> None:
+async def _run(title: str, measure: Measure, options: argparse.Namespace, *, needs_server: bool) -> None:
     started, load = time.monotonic(), os.getloadavg()[0]
     _stop_cleanly_when_terminated()
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
         folder = Path(name)
-        with open_server(folder) as server, showing_steps() as steps:
-            async with connect(server.dsn) as connection:
-                postgres = await connection.fetchval("SHOW server_version")
-            figures = await measure(server.dsn, folder, steps, options)
+        with contextlib.ExitStack() as stack:
+            dsn, postgres = "", "none"
+            if needs_server:
+                dsn = stack.enter_context(open_server(folder)).dsn
+                async with connect(dsn) as connection:
+                    postgres = await connection.fetchval("SHOW server_version")
+            figures = await measure(dsn, folder, stack.enter_context(showing_steps()), options)
     under = conditions(load, postgres, time.monotonic() - started)
     if options.json:
         print(as_json(figures, under))

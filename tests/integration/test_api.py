@@ -135,9 +135,9 @@ async def test_search_and_day_routes_return_the_documents(api: Api) -> None:
     assert listed["sources"][0]["documents"] == 2
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "reason"),
-    [
+async def test_every_error_has_the_same_shape(api: Api) -> None:
+    """Spec 8.1."""
+    for path, status, reason in [
         ("/nothing", 404, Reason.UNKNOWN_PATH),
         ("/documents/999999", 404, Reason.UNKNOWN_DOCUMENT),
         ("/documents/99999999999999999999", 404, Reason.UNKNOWN_DOCUMENT),
@@ -153,20 +153,17 @@ async def test_search_and_day_routes_return_the_documents(api: Api) -> None:
         ("/search", 422, Reason.BAD_REQUEST),
         ("/search?q=", 422, Reason.BAD_REQUEST),
         ("/daily/yesterday", 422, Reason.BAD_REQUEST),
-    ],
-)
-async def test_every_error_has_the_same_shape(path: str, status: int, reason: Reason, api: Api) -> None:
-    """Spec 8.1."""
-    answered, body = await api.get(path)
-    assert answered == status
-    assert set(body) == {"error"}
-    assert body["error"]["reason"] == reason
-    assert body["error"]["message"]
+    ]:
+        answered, body = await api.get(path)
+        assert answered == status
+        assert set(body) == {"error"}
+        assert body["error"]["reason"] == reason
+        assert body["error"]["message"]
 
 
-@pytest.mark.parametrize("words", ["\0", "a & | ! ( : *", "'\"; DROP TABLE documents --", "🌊" * 100])
-async def test_a_search_without_results_is_no_error(words: str, api: Api) -> None:
-    assert (await api.get("/search", params={"q": words}))[0] == 200
+async def test_a_search_without_results_is_no_error(api: Api) -> None:
+    for words in ["\0", "a & | ! ( : *", "'\"; DROP TABLE documents --", "🌊" * 100]:
+        assert (await api.get("/search", params={"q": words}))[0] == 200
 
 
 async def test_a_write_needs_the_token(api: Api) -> None:

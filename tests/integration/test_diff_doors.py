@@ -76,9 +76,8 @@ async def test_a_revision_came_when_its_text_was_first_fetched(
     assert found.before_came_at < found.after_came_at < found.after_fetched_at
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "reason"),
-    [
+async def test_an_impossible_comparison_is_refused(api: Api) -> None:
+    for path, status, reason in [
         ("/documents/1/diff?to=9", 404, "unknown_revision"),
         ("/documents/1/diff?to=1", 404, "unknown_revision"),
         ("/documents/1/diff?from=99999999999999999999", 404, "unknown_revision"),
@@ -86,11 +85,9 @@ async def test_a_revision_came_when_its_text_was_first_fetched(
         ("/documents/99999999999999999999/diff", 404, "unknown_document"),
         ("/documents/1/diff?from=0", 422, "bad_request"),
         ("/documents/1/diff?since=1", 422, "bad_request"),
-    ],
-)
-async def test_an_impossible_comparison_is_refused(api: Api, path: str, status: int, reason: str) -> None:
-    answered, body = await api.get(path)
-    assert (answered, body["error"]["reason"]) == (status, reason)
+    ]:
+        answered, body = await api.get(path)
+        assert (answered, body["error"]["reason"]) == (status, reason)
 
 
 async def test_the_command_compares_revisions(api_settings: Settings, tmp_path: Path) -> None:

@@ -55,9 +55,9 @@ async def test_a_webhook_is_added_shown_switched_and_removed(api: Api) -> None:
     assert (await api.get("/webhooks"))[1] == {"webhooks": []}
 
 
-@pytest.mark.parametrize(
-    ("changed", "field"),
-    [
+async def test_a_bad_field_is_refused_by_name_and_nothing_is_added(api: Api) -> None:
+    """Spec 8.1."""
+    for changed, field in [
         ({"url": "not a url"}, "url"),
         ({"url": "/hook"}, "url"),
         ({"url": "ftp://receiver.example/"}, "url"),
@@ -77,17 +77,12 @@ async def test_a_webhook_is_added_shown_switched_and_removed(api: Api) -> None:
         ({"since": "soon"}, "since"),
         ({"since": "2999-01-01"}, "since"),
         ({"secret": "mine"}, "secret"),
-    ],
-)
-async def test_a_bad_field_is_refused_by_name_and_nothing_is_added(
-    changed: dict[str, object], field: str, api: Api
-) -> None:
-    """Spec 8.1."""
-    status, body = await api.post("/webhooks", NEW | changed)
-    assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
-    assert body["error"]["message"].startswith(field)
-    assert "secret@" not in body["error"]["message"]
-    assert (await api.get("/webhooks"))[1] == {"webhooks": []}
+    ]:
+        status, body = await api.post("/webhooks", NEW | changed)
+        assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+        assert body["error"]["message"].startswith(field)
+        assert "secret@" not in body["error"]["message"]
+        assert (await api.get("/webhooks"))[1] == {"webhooks": []}
 
 
 async def test_an_unknown_webhook_is_a_404_at_every_door(api: Api) -> None:
@@ -97,12 +92,12 @@ async def test_an_unknown_webhook_is_a_404_at_every_door(api: Api) -> None:
     assert [(status, body["error"]["reason"]) for status, body in answers] == [(404, Reason.UNKNOWN_WEBHOOK)] * 8
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=100000", "status=lost", "before=x", "colour=red"])
-async def test_a_bad_filter_of_deliveries_is_refused(query: str, api: Api) -> None:
-    await api.post("/webhooks", NEW)
-    status, body = await api.get(f"/webhooks/hook/deliveries?{query}")
-    assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
-    assert body["error"]["message"].startswith(query.partition("=")[0])
+async def test_a_bad_filter_of_deliveries_is_refused(api: Api) -> None:
+    for query in ["limit=0", "limit=100000", "status=lost", "before=x", "colour=red"]:
+        await api.post("/webhooks", NEW)
+        status, body = await api.get(f"/webhooks/hook/deliveries?{query}")
+        assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+        assert body["error"]["message"].startswith(query.partition("=")[0])
 
 
 async def test_bad_ids_are_refused(api: Api) -> None:

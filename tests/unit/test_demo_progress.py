@@ -12,40 +12,34 @@ from headwater.demo.progress import describe_wait, repeat_progress
 Report = tuple[str, int, int, str]
 
 
-async def test_the_report_of_a_hanging_stage_is_repeated() -> None:
+async def collect(count: int, error: OSError | None = None) -> list[Report]:
+    """Report one step, and collect reports until the count. The receiver may fail at the last one."""
     reports: list[Report] = []
-    often_enough = asyncio.Event()
+    enough = asyncio.Event()
 
     def progress(*report: Any) -> None:
         reports.append(report)
-        if len(reports) == 3:
-            often_enough.set()
+        if len(reports) == count:
+            enough.set()
+            if error:
+                raise error
 
     async with repeat_progress(progress, seconds=0.001) as send:
         send("feeds", 0, 2, "a.test")
-        await asyncio.wait_for(often_enough.wait(), 10)
+        await asyncio.wait_for(enough.wait(), 10)
         send("feeds", 1, 2, "b.test")
+    return reports
+
+
+async def test_the_report_of_a_hanging_stage_is_repeated() -> None:
+    reports = await collect(3)
     assert reports[:3] == [("feeds", 0, 2, "a.test")] * 3
     assert reports[-1] == ("feeds", 1, 2, "b.test")
 
 
 async def test_an_error_of_the_receiver_stops_the_demo() -> None:
-    reports: list[Report] = []
-    failed = asyncio.Event()
-
-    def progress(*report: Any) -> None:
-        reports.append(report)
-        if len(reports) == 2:
-            failed.set()
-            raise OSError("receiver failed")
-
-    async def run() -> None:
-        async with repeat_progress(progress, seconds=0.001) as send:
-            send("feeds", 0, 2, "")
-            await asyncio.wait_for(failed.wait(), 10)
-
     with pytest.raises(OSError, match="receiver failed"):
-        await run()
+        await collect(2, OSError("receiver failed"))
 
 
 NOTHING: dict[str, Any] = {"feeds": 0, "unsettled": [], "unfound": [], "sources": [], "handoffs": 0}
