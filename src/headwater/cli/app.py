@@ -11,7 +11,7 @@ from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
-from headwater.cli.common import Json, configuration, run, run_local, settings_with_logs
+from headwater.cli.common import Json, configuration, confirm, run, run_local, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
 from headwater.cli.diff import diff
@@ -185,9 +185,8 @@ def migrate_down(
         raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
     if only:
         schema.require_optional(only)
-    if not yes:
-        what = only if only else f"above number {to}"
-        typer.confirm(f"Drop the tables of the migrations {what}, with all rows?", abort=True)
+    what = only if only else f"above number {to}"
+    confirm(f"Drop the tables of the migrations {what}, with all rows?", yes=yes)
     settings = settings_with_logs("error")
     show.migrations("rolled back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
 

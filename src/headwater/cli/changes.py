@@ -1,6 +1,5 @@
 """Commands for changes and webhooks: `headwater new` and `headwater webhook`."""
 
-import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from headwater.cli.common import Json, run_live, run_local
+from headwater.cli.common import Json, confirm, run_live, run_local
 from headwater.cli.output import format_json, print_json
 from headwater.cli.show import console, plain, visible
 from headwater.core.errors import OperatorError
@@ -138,13 +137,7 @@ def _print_webhook(webhook: "Webhook") -> None:
 @webhook_app.command()
 def remove(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Remove a webhook with its pending deliveries."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise OperatorError(
-                "This command needs confirmation. Run it again with --yes. Nothing was removed.",
-                reason=Reason.BAD_REQUEST,
-            )
-        typer.confirm(f"Remove {name} with its pending deliveries?", abort=True)
+    confirm(f"Remove {name} with its pending deliveries?", yes=yes)
     run_local(lambda operations: operations.webhooks.remove(name))
     console.print(f"{name} is removed.")
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
@@ -75,6 +76,17 @@ def run_live(operation: "Callable[[Operations], Awaitable[T]]", log_level: str |
     from headwater.app.sessions import with_operations
 
     return run(with_operations(settings_with_logs(log_level), operation))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask for confirmation, unless --yes is given. Refuse the command if it has no terminal to ask at."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OperatorError(
+            "This command needs confirmation. Run it again with --yes. Nothing was changed.", reason=Reason.BAD_REQUEST
+        )
+    typer.confirm(question, abort=True)
 
 
 def wait(work: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import Json, T, parse_duration, run_local
+from headwater.cli.common import Json, T, confirm, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
 from headwater.cli.output import format_json, print_json
 from headwater.core.errors import OperatorError
@@ -203,12 +203,7 @@ def retry(
         retried = _ask(lambda frontier: frontier.retry(urls, priority))
         queued, fetching, being_fetched = len(retried.queued), len(retried.fetching), retried.fetching
     else:
-        if not yes and not sys.stdin.isatty():
-            raise OperatorError(
-                "This command needs confirmation. Run it again with --yes. Nothing was queued.",
-                reason=Reason.BAD_REQUEST,
-            )
-        queued, fetching = _ask(lambda ops: _retry_all(ops, filters, priority, asks=not yes, quiet=as_json))
+        queued, fetching = _ask(lambda ops: _retry_all(ops, filters, priority, yes=yes, quiet=as_json))
     if as_json:
         print_json({"queued": queued, "fetching": fetching})
     else:
@@ -216,13 +211,12 @@ def retry(
 
 
 async def _retry_all(
-    frontier: "FrontierOperations", filters: UrlFilter, priority: int, *, asks: bool, quiet: bool
+    frontier: "FrontierOperations", filters: UrlFilter, priority: int, *, yes: bool, quiet: bool
 ) -> tuple[int, int]:
     total = await frontier.count_urls(filters)
-    if asks:
-        named = {"status": filters.status, "reason": filters.reason, "host": filters.host, "source": filters.source}
-        chosen = ", ".join(f"{name} {value}" for name, value in named.items() if value)
-        typer.confirm(f"Fetch again {'all' if total is None else f'{total:,}'} URLs with {chosen}?", abort=True)
+    named = {"status": filters.status, "reason": filters.reason, "host": filters.host, "source": filters.source}
+    chosen = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+    confirm(f"Fetch again {'all' if total is None else f'{total:,}'} URLs with {chosen}?", yes=yes)
     queued = fetching = 0
     with show.progress("queued", total, quiet=quiet) as progress:
         async for retried in frontier.retry_all(filters, priority):

@@ -1,13 +1,12 @@
 """`headwater handoff`: list hand-offs and jobs, and retry the failed ones."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common import Json, run_local
+from headwater.cli.common import Json, confirm, run_local
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
 from headwater.core.errors import OperatorError
@@ -126,13 +125,8 @@ def retry(
             reason=Reason.BAD_REQUEST,
         )
     if everything:
-        if not yes and not sys.stdin.isatty():
-            raise OperatorError(
-                "This command needs confirmation. Run it again with --yes. Nothing was changed.",
-                reason=Reason.BAD_REQUEST,
-            )
         only = JobFilter(source, "failed", run_id, reason)
-        retried = run_local(lambda operations: _retry_jobs(operations.handoffs, only, asks=not yes))
+        retried = run_local(lambda operations: _retry_jobs(operations.handoffs, only, yes=yes))
         if as_json:
             print_json(retried)
         else:
@@ -148,10 +142,9 @@ def retry(
         _print_handoffs(found, len(found), 0)
 
 
-async def _retry_jobs(operations: "HandoffOperations", only: "JobFilter", *, asks: bool) -> "RetriedJobs":
-    if asks:
-        total = (await operations.list_jobs(only, limit=1)).total
-        typer.confirm(f"Retry {total:,} failed {'job' if total == 1 else 'jobs'}?", abort=True)
+async def _retry_jobs(operations: "HandoffOperations", only: "JobFilter", *, yes: bool) -> "RetriedJobs":
+    total = (await operations.list_jobs(only, limit=1)).total
+    confirm(f"Retry {total:,} failed {'job' if total == 1 else 'jobs'}?", yes=yes)
     return await operations.retry_jobs(only)
 
 

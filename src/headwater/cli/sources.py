@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show, show_sources
-from headwater.cli.common import Json, T, run_live, run_local
+from headwater.cli.common import Json, T, confirm, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.cli.upkeep import source_janitor
 from headwater.core.errors import OperatorError
@@ -120,12 +120,7 @@ def source_remove(
     """
     if not yes:
         _ask(lambda sources: sources.check_removable(name))
-        if not sys.stdin.isatty():
-            raise OperatorError(
-                "This command needs confirmation. Run it again with --yes. Nothing was removed.",
-                reason=Reason.BAD_REQUEST,
-            )
-        typer.confirm(f"Remove source {show.visible(name)}?", abort=True)
+    confirm(f"Remove source {show.visible(name)}?", yes=yes)
     _print(_ask(lambda sources: sources.remove(name)), show_sources.removed, as_json=as_json)
 
 
