@@ -57,7 +57,7 @@ def rows(text: str) -> list[str]:
 
 
 def test_every_field_of_an_item_is_documented() -> None:
-    assert rows(section("What `discover` may use")) == [field.name for field in dataclasses.fields(Item)]
+    assert rows(section("The tools of `discover`")) == [field.name for field in dataclasses.fields(Item)]
 
 
 def test_every_field_of_a_golden_pair_is_documented() -> None:
