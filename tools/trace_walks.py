@@ -154,7 +154,7 @@ class _CountedFetches(Metrics):
     fetches = 0
     on_fetch: Callable[[], None]
 
-    def fetched(self, done: Any) -> None:
+    def count_fetch(self, done: Any) -> None:
         """Count a fetch that has ended."""
         self.fetches += 1
         self.on_fetch()
