@@ -14,13 +14,11 @@ from headwater.canonical.redis import open_redis
 from headwater.canonical.run import CanonicalRunner
 from headwater.changes.outbox import DELIVERIES_AT_ONCE, Outbox
 from headwater.changes.webhooks import WebhookSender
-from headwater.core import politeness
 from headwater.core.settings import Settings, split_connect_to
 from headwater.db.context import DatabaseContext
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
 from headwater.fetching.fetcher import Fetcher
-from headwater.handoff.handoffs import make_handoff_runner
 from headwater.http import user_agents
 from headwater.http.guard import AddressGuard
 from headwater.politeness.api_budget import Budgets
@@ -49,16 +47,7 @@ class Runtime:
     @property
     def runner(self) -> Runner:
         """The runner that starts and executes runs."""
-        context = self.context
-        lease = timedelta(seconds=context.settings.lease_seconds)
-        return Runner(
-            context.database,
-            self.poller,
-            make_handoff_runner(context),
-            context.clock,
-            holder=context.holder,
-            lease=lease,
-        )
+        return Runner(self.context, self.poller)
 
     @property
     def outbox(self) -> Outbox:
@@ -76,15 +65,7 @@ class Runtime:
     @property
     def canonical_runner(self) -> CanonicalRunner:
         """The runner that makes canonical articles of the links of all categories."""
-        context = self.context
-        return CanonicalRunner(
-            context.database,
-            context.clock,
-            self.projection,
-            holder=context.holder,
-            lease=timedelta(seconds=context.settings.lease_seconds),
-            key_of=politeness.KEYS[context.settings.politeness_scope],
-        )
+        return CanonicalRunner(self.context, self.projection)
 
 
 @contextlib.asynccontextmanager
@@ -94,7 +75,6 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
 
     _allow_open_files()
     settings = context.settings
-    key_of = politeness.KEYS[settings.politeness_scope]
     client = _make_client(context, settings.fetch_workers + settings.poll_concurrency)
     # Receivers that hang must not use the connections of pages.
     webhook_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
@@ -121,16 +101,8 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
             rate_limits=settings.rate_limits,
         )
         gate = Gate(context, client=client, browser=browser, budgets=budgets, sandbox=sandbox)
-        poller = Poller(
-            database=context.database,
-            gate=gate,
-            sandbox=sandbox,
-            clock=context.clock,
-            timezone=settings.timezone,
-            interval_minutes=settings.poll_interval_minutes,
-            key_of=key_of,
-            show_links=projection.show_links if projection else None,
-        )
+        show_links = projection.show_links if projection else None
+        poller = Poller(context, gate=gate, sandbox=sandbox, show_links=show_links)
         corpus = Corpus(settings.data_dir / "corpus")
         fetcher = Fetcher(context, gate=gate, corpus=corpus, sandbox=sandbox)
         webhook_sender = WebhookSender(

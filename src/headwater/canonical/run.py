@@ -16,18 +16,18 @@ import structlog
 
 from headwater.canonical.operations import CanonicalTotals, DeferredLink, FailedLink, code_of
 from headwater.canonical.projection import Projection
-from headwater.core.clock import Clock
+from headwater.core import politeness
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.frontier import Candidate, Origin, UrlStatus
 from headwater.core.lease import Lease
-from headwater.core.politeness import KeyOf
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import one_line
 from headwater.core.url_input import redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import AttemptResult, FailureCode, LinkProgress
-from headwater.db.pool import Connection, Database, is_down
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection, is_down
 from headwater.frontier.submit import priority, submit
 
 log = structlog.get_logger()
@@ -45,22 +45,13 @@ _MAX_LEASE = timedelta(seconds=30)  # a killed run blocks others no longer than 
 class CanonicalRunner:
     """Runs once on request, unless another process is running."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        projection: Projection | None,
-        *,
-        holder: str,
-        lease: timedelta,
-        key_of: KeyOf,
-    ) -> None:
-        self.database = database
-        self.clock = clock
+    def __init__(self, context: DatabaseContext, projection: Projection | None) -> None:
+        self.database = context.database
+        self.clock = context.clock
         self.projection = projection
-        self.key_of = key_of
-        self._holder = holder
-        self._lease = min(lease, _MAX_LEASE)
+        self.key_of = politeness.KEYS[context.settings.politeness_scope]
+        self._holder = context.holder
+        self._lease = min(timedelta(seconds=context.settings.lease_seconds), _MAX_LEASE)
 
     async def run(
         self, totals: CanonicalTotals, run_fetchers: RunFetchers, limit: timedelta | None = None

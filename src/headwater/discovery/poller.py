@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from headwater.core.clock import Clock
+from headwater.core import politeness
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
-from headwater.core.politeness import KeyOf
 from headwater.core.poll import PollPlan, PollResult, RequestedDelay
 from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.core.run import RunCounters
@@ -20,7 +19,8 @@ from headwater.core.source import Method, Source
 from headwater.core.text import clean
 from headwater.db import items, runs, sources
 from headwater.db.coalescer import Coalescer
-from headwater.db.pool import Connection, Database, is_down
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection, is_down
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim, PollOutcome
 from headwater.discovery.decide import Failed, Read, is_overflow, plan_next_poll
@@ -45,22 +45,20 @@ class Poller:
 
     def __init__(
         self,
+        context: DatabaseContext,
         *,
-        database: Database,
         gate: Gate,
         sandbox: Sandbox,
-        clock: Clock,
-        timezone: str,
-        interval_minutes: int,
-        key_of: KeyOf,
         show_links: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        database, clock, settings = context.database, context.clock, context.settings
         self._database = database
         self._clock = clock
-        self._default_interval = timedelta(minutes=interval_minutes)
+        self._default_interval = timedelta(minutes=settings.poll_interval_minutes)
         self._show_links = show_links
         self.found_new = asyncio.Event()  # set when a poll has found a new item or URL
-        self._writer = DiscoveryWriter(database, clock, timezone, key_of)
+        key_of = politeness.KEYS[settings.politeness_scope]
+        self._writer = DiscoveryWriter(database, clock, settings.timezone, key_of)
         self._runner = DiscoveryRunner(database=database, gate=gate, sandbox=sandbox, clock=clock, writer=self._writer)
         self._unchanged = Coalescer(self._finish_polls)
 

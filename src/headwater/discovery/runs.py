@@ -8,7 +8,6 @@ from uuid import uuid4
 import structlog
 
 from headwater.core import cron
-from headwater.core.clock import Clock
 from headwater.core.errors import LeaseLost
 from headwater.core.lease import Lease
 from headwater.core.poll import PollResult
@@ -17,11 +16,12 @@ from headwater.core.run import RunCounters, Trigger
 from headwater.core.slot_state import Standing, standing
 from headwater.core.source import Method, Source
 from headwater.db import runs, sources
-from headwater.db.pool import Connection, Database
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim
 from headwater.discovery.poller import Poller
-from headwater.handoff.handoffs import HandoffRunner
+from headwater.handoff.handoffs import make_handoff_runner
 
 log = structlog.get_logger()
 _CAUGHT_UP = timedelta(days=366)  # so far back missed days are looked for
@@ -38,22 +38,13 @@ class StartedRun:
 class Runner:
     """Begins runs and carries them out."""
 
-    def __init__(
-        self,
-        database: Database,
-        poller: Poller,
-        handoffs: HandoffRunner,
-        clock: Clock,
-        *,
-        holder: str,
-        lease: timedelta,
-    ) -> None:
-        self._database = database
+    def __init__(self, context: DatabaseContext, poller: Poller) -> None:
+        self._database = context.database
         self._poller = poller
-        self._handoffs = handoffs
-        self._clock = clock
-        self._holder = holder
-        self._lease = lease
+        self._handoffs = make_handoff_runner(context)
+        self._clock = context.clock
+        self._holder = context.holder
+        self._lease = timedelta(seconds=context.settings.lease_seconds)
 
     async def begin(
         self,
