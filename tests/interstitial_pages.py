@@ -79,6 +79,7 @@ _MISSING = (
     ("en", "Oops! That page can&rsquo;t be found.", f"It looks like nothing was found at this location. {_SEARCH}"),
     ("en", "404 Not Found", "The requested URL was not found on this server."),
     ("en", "Sorry, we couldn't find that page", "Check the address, or use the menu above to find what you want."),
+    ("en", "We can't seem to find the page you're looking for", "Here are some helpful links instead."),
     ("en", "This page doesn't exist", "You may have followed an old link. Let us take you home."),
     ("en", "The page you were looking for doesn't exist", "It may have been moved or deleted."),
     ("en", "Error 404", "The page cannot be found."),
@@ -184,6 +185,13 @@ _CHALLENGES = (
         " so a"
         " bargain that most of us can live with for now.</p></details>"
         "<script src='/.within.website/x/cmd/anubis/static/js/main.mjs'></script>",
+    ),
+    (
+        "Request Access",
+        "<h1>Request Access</h1><p>Due to aggressive automated scraping of these sites, programmatic access is limited"
+        " to our developer APIs.</p><p>If you are human user receiving this message, we can add your IP address to a"
+        " set of IPs that can access the site. This process will be necessary for each IP address you wish to access"
+        " the site from.</p>",
     ),
     ("Pardon Our Interruption", "<p>Something about your browser made us think that you might be a bot.</p>"),
     ("Robot or human?", "<p>Activate and hold the button to confirm that you're human. Thank you!</p>"),

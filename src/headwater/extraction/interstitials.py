@@ -40,7 +40,7 @@ _CHALLENGE_NAMES = _pattern(
     r"(?:just )?(?:a|one) (?:moment|second)(?:,? please)?|please wait|attention required|one more step|waiting room",
     r"access(?: to this page)? (?:has been |is )?denied|(?:error )?403 ?-? ?forbidden|too many requests|robot or human",
     r"are you a (?:human|robot|bot)|human verification|(?:\w+ )?security (?:check|verification|checkpoint)",
-    r"request (?:rejected|unsuccessful)|pardon our interruption|you have been blocked|(?:re ?)?captcha",
+    r"request (?:access|rejected|unsuccessful)|pardon our interruption|you have been blocked|(?:re ?)?captcha",
     r"(?:nur )?einen moment(?:, bitte)?|sicherheitsüberprüfung|un instant|veuillez patienter|acceso denegado",
 )
 _CHALLENGE_SENTENCES = _pattern(
@@ -53,6 +53,8 @@ _CHALLENGE_SENTENCES = _pattern(
     r"incapsula incident id.*|request unsuccessful|the requested url was rejected|you are unable to access .*",
     r"(?:sorry, )?you have been blocked|your (?:ip|request) has been blocked.*|you don't have permission to access .*",
     r"we(?:'ve| have) detected unusual (?:traffic|activity) from your .*|you have been placed in a .*waiting room",
+    r"due to aggressive automated scraping .*|if you are (?:a )?human user receiving this message.*"
+    r"|this process will be necessary for each ip address .*",
     r"something about your browser made us think that you (?:might|may) be a bot|请完成安全验证.*",
     r"bitte bestätigen sie, dass sie (?:kein roboter|ein mensch) sind|nous devons vérifier que vous êtes humain\b.*",
     r"confirma que no eres un robot\b.*|подтвердите, что вы не робот",
@@ -76,7 +78,7 @@ _IS_GONE = (
 _NOT_FOUND_NAMES = _pattern(r"(?:http )?(?:error )?(?:404|410)(?: error)?(?: ?-? ?(?:page )?not found)?|not found")
 _NOT_FOUND_SENTENCES = _pattern(
     rf"{_OOPS}{_THING}(?: (?:you|for|with|at|that) .{{0,45}})? ?{_IS_GONE}|{_THING} was deleted by its author",
-    rf"{_OOPS}(?:we )?(?:couldn't|could not|can't|cannot) find {_THING}(?: you.{{0,40}})?",
+    rf"{_OOPS}(?:we )?(?:couldn't|could not|can't|cannot) (?:seem to )?find {_THING}(?: you.{{0,40}})?",
     rf"{_OOPS}(?:it looks like nothing was found at this location|no results were found)",
     r"there is currently no text in this page|leider existiert die angeforderte seite nicht",
     r"(?:diese |die (?:\w+ ){0,3})?seite (?:wurde |konnte |gibt es )?(?:leider )?nicht (?:mehr|gefunden(?: werden)?)",
