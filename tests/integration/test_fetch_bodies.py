@@ -17,7 +17,7 @@ from tests.short_articles import articles
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGE = "http://news.test/a"
-WALLS = {Reason.CHALLENGE, Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL}
+INTERSTITIALS = {Reason.CHALLENGE, Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 POLISH = "Zażółć gęślą jaźń"
 
@@ -82,15 +82,15 @@ async def test_each_interstitial_is_recognized_and_an_article_about_one_is_kept(
     site: Site, harness: AppHarness
 ) -> None:
     """Issue 8, spec 5.3: an interstitial page is a reason, not a document."""
-    told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(interstitials())[::7])}
-    assert {reason for _, reason, _ in told.values()} == WALLS
-    site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in told.items()}
+    expected = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(interstitials())[::7])}
+    assert {reason for _, reason, _ in expected.values()} == INTERSTITIALS
+    site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in expected.items()}
     kept = {f"http://article{number}.test/": body for number, (_, body) in enumerate(list(articles())[::12])}
     site.answers |= {url: Answer(body, headers=HTML) for url, body in kept.items()}
     outcomes = await harness.fetch(*site.answers)
     first = "SELECT url, log.reason FROM fetch_log log JOIN url_frontier u ON u.id = url_id WHERE attempt = 1"
     seen = dict(await harness.rows(first))
-    assert {url: seen[url] for url in told} == {url: reason for url, (_, reason, _) in told.items()}
+    assert {url: seen[url] for url in expected} == {url: reason for url, (_, reason, _) in expected.items()}
     # articles of the same text are one document
     assert {outcomes[url] for url in kept} <= {"stored", "linked"}
 

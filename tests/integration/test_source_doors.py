@@ -60,7 +60,7 @@ async def test_selectors_are_set_by_field_and_refused_by_field(program: Program)
     made = ("source", "add", "news", "--kind", "site", "--set", f"feed_url={FEED}", "--set")
     refused = await program(*made, 'selectors={"body": "p["}')
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Source news: selectors.body: 'p[' is not CSS that can be used." in refused.stderr
+    assert "Source news: selectors.body: 'p[' is not valid CSS." in refused.stderr
     assert (await program(*made, 'selectors={"body": "h1"}')).returncode == 0
     refused = await program("source", "edit", "news", "--set", 'selectors={"headline": "h1"}')
     assert "Source news: selectors.headline: there is no such field" in refused.stderr

@@ -38,7 +38,7 @@ def choose_normalizer(body: bytes, content_type: str | None) -> str:
         return _detect(body, content_type, _MIN_BYTES)
     except Unreadable as error:
         if (content_type or "").lower().startswith("application/pdf"):
-            raise Unreadable(f"It was announced as a PDF. {error}", reason=Reason.NOT_A_PDF) from None
+            raise Unreadable(f"The Content-Type declares a PDF. {error}", reason=Reason.NOT_A_PDF) from None
         raise
 
 
@@ -48,7 +48,7 @@ def require_page(body: bytes) -> None:
         return
     name = _detect(body, None, min_bytes=0)
     if name != "html_v1":
-        raise Unreadable(f"The body is no page; {name} reads it.", reason=Reason.UNSUPPORTED_TYPE)
+        raise Unreadable(f"The body is not a page. The normalizer {name} reads it.", reason=Reason.UNSUPPORTED_TYPE)
 
 
 def _detect(body: bytes, content_type: str | None, min_bytes: int) -> str:
@@ -80,4 +80,4 @@ def _is_other_xml(text: str, name: str) -> bool:
 
 
 def _unsupported(kind: str) -> Unreadable:
-    return Unreadable(f"The body is {kind}, which cannot be read yet.", reason=Reason.UNSUPPORTED_TYPE)
+    return Unreadable(f"The body is {kind}. No normalizer reads this type.", reason=Reason.UNSUPPORTED_TYPE)

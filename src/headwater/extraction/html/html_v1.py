@@ -148,7 +148,9 @@ def _check_selectors(selectors: Mapping[str, str]) -> None:
     for key, selector in selectors.items():
         if key not in SELECTOR_KEYS:
             known = ", ".join(SELECTOR_KEYS)
-            raise OperatorError(f"There is no selector {key!r}; there are: {known}.", reason=Reason.BAD_SOURCE)
+            raise OperatorError(
+                f"The selector {key!r} is unknown. The selectors are {known}.", reason=Reason.BAD_SOURCE
+            )
         try:
             check_selector(selector)
         except ValueError as error:

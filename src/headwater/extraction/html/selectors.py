@@ -13,4 +13,4 @@ def check_selector(selector: str) -> None:
     try:
         LexborHTMLParser("<p>").css_first(selector)
     except SelectolaxError:
-        raise ValueError(f"{selector!r} is not CSS that can be used") from None
+        raise ValueError(f"{selector!r} is not valid CSS") from None

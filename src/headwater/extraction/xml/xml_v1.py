@@ -45,5 +45,5 @@ def _parse(body: bytes, url: str) -> etree._Element:
         raise Unreadable(f"The document is not well-formed XML: {error.msg}.", url=url) from None
     dtd: Any = root.getroottree().docinfo.internalDTD
     if dtd is not None and dtd.entities():
-        raise Unreadable("The document declares entities of its own, which are never resolved.", url=url)
+        raise Unreadable("The document declares entities, which are never resolved.", url=url)
     return root
