@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from headwater.core.errors import HeadwaterError
@@ -34,24 +35,10 @@ class Finding:
     lines: tuple[str, ...] = ()
 
 
-def ok(found: str) -> Finding:
-    """Return a finding that needs no action."""
-    return Finding(State.OK, found)
-
-
-def warning(found: str, fix: str, lines: tuple[str, ...] = ()) -> Finding:
-    """Return a finding that someone should look at."""
-    return Finding(State.WARNING, found, fix, lines)
-
-
-def failed(found: str, fix: str, lines: tuple[str, ...] = ()) -> Finding:
-    """Return a finding that must be fixed."""
-    return Finding(State.FAILED, found, fix, lines)
-
-
-def not_configured(found: str, fix: str) -> Finding:
-    """Return the finding that an optional part does not exist."""
-    return Finding(State.NOT_CONFIGURED, found, fix)
+ok = partial(Finding, State.OK)
+warning = partial(Finding, State.WARNING)
+failed = partial(Finding, State.FAILED)
+not_configured = partial(Finding, State.NOT_CONFIGURED)
 
 
 def not_checked(why: str, first: str) -> Finding:

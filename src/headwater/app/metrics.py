@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -19,44 +20,27 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        build = Counter("headwater_starts", "Starts of this process, by version.", ["version"], registry=self._registry)
-        build.labels(__version__).inc()
-        self._fetches = Counter("headwater_fetches", "Ended fetches, by reason.", ["reason"], registry=self._registry)
-        self._polls = Counter("headwater_polls", "Ended polls, by reason.", ["reason"], registry=self._registry)
-        self._items = Counter("headwater_new_items", "Items seen for the first time.", registry=self._registry)
-        self._rescued = Counter(
-            "headwater_rescued_leases", "Expired leases that were released.", registry=self._registry
+        counter, gauge = partial(Counter, registry=self._registry), partial(Gauge, registry=self._registry)
+        counter("headwater_starts", "Starts of this process, by version.", ["version"]).labels(__version__).inc()
+        self._fetches = counter("headwater_fetches", "Ended fetches, by reason.", ["reason"])
+        self._polls = counter("headwater_polls", "Ended polls, by reason.", ["reason"])
+        self._items = counter("headwater_new_items", "Items seen for the first time.")
+        self._rescued = counter("headwater_rescued_leases", "Expired leases that were released.")
+        self._deliveries = counter("headwater_deliveries", "Attempts to deliver to webhooks, by reason.", ["reason"])
+        self._handoffs = counter("headwater_handoffs", "Items that runs handed off, by result.", ["end"])
+        self._seconds = Histogram("headwater_request_seconds", "Duration of requests.", registry=self._registry)
+        # The gauges of a backlog count up to some thousands.
+        self._waiting = gauge("headwater_webhook_waiting", "Changes that wait for a webhook.", ["webhook"])
+        self._parked = gauge("headwater_webhook_parked", "Deliveries that a webhook refused.", ["webhook"])
+        self._behind = gauge(
+            "headwater_webhook_behind_seconds", "Age of the oldest change that waits for a webhook.", ["webhook"]
         )
-        self._deliveries = Counter(
-            "headwater_deliveries", "Attempts to deliver to webhooks, by reason.", ["reason"], registry=self._registry
+        self._jobs = gauge("headwater_jobs", "Queued and failed jobs.", ["status"])
+        self._handoffs_waiting = gauge("headwater_handoffs_waiting", "Waiting hand-offs.")
+        self._handoffs_waiting_seconds = gauge(
+            "headwater_handoffs_waiting_seconds", "Age of the oldest waiting hand-off."
         )
-        self._waiting = self._webhook_gauge(
-            "headwater_webhook_waiting", "Changes that wait for a webhook, counted up to some thousands."
-        )
-        self._parked = self._webhook_gauge("headwater_webhook_parked", "Deliveries that a webhook refused.")
-        self._behind = self._webhook_gauge(
-            "headwater_webhook_behind_seconds", "Age of the oldest change that waits for a webhook."
-        )
-        self._handoffs = Counter(
-            "headwater_handoffs",
-            "Items that runs handed off, by result.",
-            ["end"],
-            registry=self._registry,
-        )
-        self._jobs = Gauge(
-            "headwater_jobs",
-            "Queued and failed jobs, counted up to some thousands.",
-            ["status"],
-            registry=self._registry,
-        )
-        self._handoffs_waiting = Gauge(
-            "headwater_handoffs_waiting", "Waiting hand-offs, counted up to some thousands.", registry=self._registry
-        )
-        self._handoffs_waiting_seconds = Gauge(
-            "headwater_handoffs_waiting_seconds", "Age of the oldest waiting hand-off.", registry=self._registry
-        )
-        self._seconds = Histogram("headwater_exchange_seconds", "Duration of requests.", registry=self._registry)
-        self._urls = Gauge("headwater_urls", "URLs in the frontier, by status.", ["status"], registry=self._registry)
+        self._urls = gauge("headwater_urls", "URLs in the frontier, by status.", ["status"])
 
     def count_fetch(self, done: Finish) -> None:
         """Count a fetch that ended."""
@@ -103,9 +87,6 @@ class Metrics:
             since = backlog.handoffs_since
             self._handoffs_waiting.set(backlog.handoffs_queued)
             self._handoffs_waiting_seconds.set((now - since).total_seconds() if since else 0)
-
-    def _webhook_gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, ["webhook"], registry=self._registry)
 
     def set_urls(self, urls: Mapping[FrontierStatus, int]) -> None:
         """Set the number of URLs of each status. An empty mapping removes the gauges."""
