@@ -262,13 +262,9 @@ def _paragraphs(blocks: Sequence[Block], kept: Sequence[Block]) -> Iterator[str]
             and since_link > _CARD_BLOCKS
             and block.is_prose
             and block.element.tag not in _NOT_PROSE
-            and not _is_in_frame(block)
+            and all(_FRAME_NAMES.isdisjoint(element.names) for element in block.element.near())
         ):
             yield block.text
-
-
-def _is_in_frame(block: Block) -> bool:
-    return any(not _FRAME_NAMES.isdisjoint(element.names) for element in block.element.near())
 
 
 def _buttons(page: _PageText) -> Iterator[str]:

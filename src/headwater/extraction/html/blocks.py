@@ -206,8 +206,8 @@ def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
         if name := attributes.get(naming):
             names_text = f"{names_text} {name}"
     names = _split_names(tag, names_text[:_MAX_NAMES_LENGTH])
-    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
-    return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
+    is_hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+    return names | _HIDDEN_NAME if is_hidden or _HIDDEN.search(attributes.get("style") or "") else names
 
 
 @lru_cache(maxsize=10_000)
@@ -215,7 +215,3 @@ def _split_names(tag: str, names: str) -> frozenset[str]:
     """Return the words of names. The words of articleBody, article-body and article_body are the same."""
     words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
     return TAG_NAMES[tag].union(words)
-
-
-def _is_undisplayed(style: str | None) -> bool:
-    return bool(style and _HIDDEN.search(style))

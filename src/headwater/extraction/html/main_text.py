@@ -61,7 +61,8 @@ def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -
     section = find_section(blocks) if is_doubtful else None
     if section and (doubt > _SOME_DOUBT or section.tag in ARTICLES):
         inside = list(blocks_in(section, kept))
-        if _is_little(inside, kept) and section.size - section.links < _SHORT:
+        is_little = _size(inside) < _LITTLE_TEXT and _size(kept) < _SITE_TEXT
+        if is_little and section.size - section.links < _SHORT:
             short = section_text(section, blocks)
             return MainText(short, _text(short), "dom", _DOUBT_BELOW_HEADING)
         if _size(inside) * 2 >= _size(kept):
@@ -77,10 +78,6 @@ def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -
     # The page is too small or too unusual to score.
     kept = kept or [block for block in blocks if not _is_around_text(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
-
-
-def _is_little(inside: Sequence[Block], kept: Sequence[Block]) -> bool:
-    return _size(inside) < _LITTLE_TEXT and _size(kept) < _SITE_TEXT
 
 
 def _size(blocks: Sequence[Block]) -> int:

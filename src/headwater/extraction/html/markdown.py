@@ -41,15 +41,11 @@ def _lists_around(element: Element) -> Iterator[Element]:
 
 
 def _table(cells: list[Block]) -> Iterator[str]:
-    for number, (_, row) in enumerate(groupby(cells, key=lambda cell: _row(cell.element).order)):
+    for number, (_, row) in enumerate(groupby(cells, key=lambda cell: (cell.element.parent or cell.element).order)):
         texts = [markdown_escape.escape_cell(cell.text) for cell in row]
         yield f"| {' | '.join(texts)} |"
         if number == 0:
             yield "|" + " --- |" * len(texts)
-
-
-def _row(element: Element) -> Element:
-    return element.parent or element
 
 
 def _items(blocks: Iterable[Block]) -> Iterator[str]:

@@ -283,11 +283,8 @@ def _is_river(lines: Sequence[Line], strip: _Strip) -> bool:
 def _are_sentences(words: list[Word], strip: _Strip) -> bool:
     """Return whether at least half of the lines on both sides begin within a sentence."""
     _, left, right, _ = _split_at(words, strip)
-    return all(_begin_within(make_lines(side)[1:]) for side in (left, right))
-
-
-def _begin_within(lines: Sequence[Line]) -> bool:
-    return len(lines) >= 2 and sum(line.text[0].islower() for line in lines) * 2 >= len(lines)
+    sides = [make_lines(side)[1:] for side in (left, right)]
+    return all(len(side) >= 2 and sum(line.text[0].islower() for line in side) * 2 >= len(side) for side in sides)
 
 
 def _fills_lines(lines: Sequence[Line]) -> bool:

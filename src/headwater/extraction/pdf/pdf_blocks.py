@@ -96,7 +96,8 @@ def _begins_paragraph(before: Line, line: Line, spacing: float, left: float, rig
         return True
     if _ITEM.match(line.text) or _LABEL.match(line.text) or _is_next_number(before, line):
         return True
-    is_short = right - before.x1 > max(_word_width(line), 2 * size, _SHORT * (right - left))
+    first = line.words[0]
+    is_short = right - before.x1 > max(first.x1 - first.x0, 2 * size, _SHORT * (right - left))
     is_over = bool(_ENDS.search(before.text))
     if is_over and SPEAKER.match(line.text):
         return True
@@ -108,10 +109,6 @@ def _is_next_number(before: Line, line: Line) -> bool:
     """Return whether two lines begin with successive numbers, as in a list."""
     one, other = before.words[0].text, line.words[0].text
     return bool(_COUNT.fullmatch(one) and _COUNT.fullmatch(other)) and int(other) == int(one) + 1
-
-
-def _word_width(line: Line) -> float:
-    return line.words[0].x1 - line.words[0].x0
 
 
 def shorten_leaders(text: str) -> str:
@@ -216,15 +213,13 @@ def _may_be_title(block: TextBlock) -> bool:
 def _in_large_letters(page: Sequence[TextBlock], usual: float) -> list[str]:
     """Return the texts in the largest letters of a page from the top. Successive lines of one size are one text."""
     runs: list[tuple[float, str]] = []
-    for (size, is_large), blocks in itertools.groupby(page, key=lambda block: _letter_size(block, usual)):
+    for (size, is_large), blocks in itertools.groupby(
+        page, key=lambda block: (round(block.size), is_heading(block, usual))
+    ):
         if is_large:
             runs += ((size, text) for text in _join_title([block.text for block in blocks]))
     largest = max((size for size, _ in runs), default=0.0)
     return [text for size, text in runs if size >= _NEARLY * largest and not _CONTENTS.fullmatch(text)]
-
-
-def _letter_size(block: TextBlock, usual: float) -> tuple[float, bool]:
-    return round(block.size), is_heading(block, usual)
 
 
 def _join_title(texts: Sequence[str]) -> Iterator[str]:

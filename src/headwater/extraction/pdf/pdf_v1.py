@@ -16,7 +16,6 @@ from headwater.core.reasons import Reason
 from headwater.core.text import one_line
 from headwater.extraction.article import Article, Artifact, BodyStatus, PdfDocument
 from headwater.extraction.pdf.aligned_tables import find_aligned_tables
-from headwater.extraction.pdf.drawings import RulingLine
 from headwater.extraction.pdf.headers_footers import remove_headers_and_footers
 from headwater.extraction.pdf.lines import TABLE_MARK, Line, find_gutters, make_lines, split_into_regions
 from headwater.extraction.pdf.page_content import PageContent, TooMuchText, Word, join_drop_caps, read_page
@@ -147,16 +146,14 @@ def _open_page(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPag
     """Open a page with its form fields and annotations drawn into it. Return None if it is damaged."""
     try:
         page = document[number]
-        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MAX_ANNOTATIONS and _is_flattened(page):
-            page.close()
-            page = document[number]
+        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MAX_ANNOTATIONS:
+            result = pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
+            if result == pdfium.FLATTEN_SUCCESS:
+                page.close()
+                page = document[number]
     except pypdfium2.PdfiumError:
         return None
     return page
-
-
-def _is_flattened(page: pypdfium2.PdfPage) -> bool:
-    return bool(pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS)
 
 
 def _is_scan(page: PageContent) -> bool:
@@ -226,7 +223,8 @@ def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[Text
     in_tables = frozenset[int]().union(*(table.words for table in ruled))
     words = [word for word in page.words if id(word) not in in_tables]
     words += [Word(f"{TABLE_MARK}{number}", *table.box) for number, table in enumerate(ruled)]
-    barriers = [Word("", rule.x0, rule.top, rule.x1, rule.top) for rule in rules if _is_wide(rule, page)]
+    wide = (rule for rule in rules if rule.is_flat and rule.x1 - rule.x0 >= _WIDE * page.width)
+    barriers = [Word("", rule.x0, rule.top, rule.x1, rule.top) for rule in wide]
     for region in split_into_regions(words + barriers, known):
         lines = make_lines(region)
         taken = 0
@@ -237,10 +235,6 @@ def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[Text
         yield from _prose(lines[taken:], ruled, spacing)
     if page.aside:
         yield TextBlock(" ".join(word.text for word in page.aside), _ASIDE)
-
-
-def _is_wide(rule: RulingLine, page: PageContent) -> bool:
-    return rule.is_flat and rule.x1 - rule.x0 >= _WIDE * page.width
 
 
 def _prose(lines: Sequence[Line], ruled: Sequence[PdfTable], spacing: float) -> Iterator[TextBlock | PdfTable]:
