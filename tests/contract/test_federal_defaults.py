@@ -56,7 +56,7 @@ BILL_RECORDS = [
 DOCUMENTS = [register_document(f"2026-{number:05}", f"Notice {number}", TODAY) for number in range(1, 4)]
 
 
-def told(name: str, done: int, of: int, now: str) -> None:
+def ignore_progress(name: str, done: int, of: int, now: str) -> None:
     """Do nothing."""
 
 
@@ -90,7 +90,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
 ) -> None:
     """Spec 1.5: each pattern has exactly this form."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.operations, TODAY, told)
+        assert await read_federal(opened.operations, TODAY, ignore_progress)
         await opened.work()
         corpus = opened.runtime.context.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
@@ -116,15 +116,15 @@ async def test_a_source_of_a_killed_demo_is_polled_after_its_lease(
         await opened.operations.sources.create("crs", SOURCES["crs"].kind, dict(SOURCES["crs"].settings))
         held = "UPDATE poll_state SET lease_token = {}, lease_holder = {}, lease_until = {}"
         await opened.rows(held.format("gen_random_uuid()", "'killed'", "now() + interval '1 hour'"))
-        assert not await read_federal(opened.operations, TODAY, told)
+        assert not await read_federal(opened.operations, TODAY, ignore_progress)
         await opened.rows(held.format("NULL", "NULL", "NULL"))
-        assert await read_federal(opened.operations, TODAY, told)
+        assert await read_federal(opened.operations, TODAY, ignore_progress)
 
 
 async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
     """Spec 1.4: it waits for its share while the daily runs of the others end."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.operations, TODAY, told)
+        assert await read_federal(opened.operations, TODAY, ignore_progress)
         spent = {child.source: child.spent for child in await key_shares(opened.operations) if child.spent}
         assert spent == {
             "bills": BILLS_AN_HOUR,

@@ -383,15 +383,15 @@ async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
     """Patched by playwright-stealth: `navigator.webdriver` is false, unless the source says otherwise."""
     del folder
     write = "document.title = document.querySelector('h1').textContent = `driven ${navigator.webdriver}`"
-    told = {}
+    expected = {}
     for source, settings in (("patched", {}), ("light", {"stealth": "light"}), ("bare", {"stealth": "none"})):
         url = f"http://news.test/{source}"
         site.answers[url] = Answer(page(source, extra=f"<script>{write}</script>"), headers=HTML)
         await harness.operations.sources.create(source, "manual", {"needs_browser": True, **settings})
         await harness.operations.frontier.submit([url], source)
-        told[url] = "driven true" if source == "bare" else "driven false"
+        expected[url] = "driven true" if source == "bare" else "driven false"
     await harness.work()
-    assert {line.url: line.title for line in (await harness.operations.documents.list_page()).documents} == told
+    assert {line.url: line.title for line in (await harness.operations.documents.list_page()).documents} == expected
 
 
 def test_the_image_with_a_browser_has_the_locked_playwright_version() -> None:

@@ -67,9 +67,9 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_different_result_is_shown_with_the_lines_that_differ(pair: Path) -> None:
-    with pytest.raises(AssertionError) as told:
+    with pytest.raises(AssertionError) as failed:
         await golden.check(PairKind, pair)
-    lines = str(told.value).splitlines()
+    lines = str(failed.value).splitlines()
     assert lines[0] == "first differs from what is expected."
     assert lines[1:3] == [f"--- {pair / 'expected.json'} (expected)", "+++ found"]
     assert [line for line in lines[3:] if line[0] in "+-"] == [

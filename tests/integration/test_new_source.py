@@ -63,9 +63,9 @@ async def kind_file(program: Program, tmp_path: Path, monkeypatch: pytest.Monkey
     return tmp_path / "votes.py"
 
 
-def spoil_partition(kind_file: Path, place: str) -> None:
+def spoil_partition(kind_file: Path, path: str) -> None:
     text = kind_file.read_text()
-    kind_file.write_text(re.sub(r"return f\"\{str.*", f'return "{place}"', text))
+    kind_file.write_text(re.sub(r"return f\"\{str.*", f'return "{path}"', text))
     assert kind_file.read_text() != text
 
 
@@ -111,23 +111,23 @@ async def test_a_kind_may_be_tested_against_this_machine_if_allowed(
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("path", "words"),
     [
         ("../../etc/x", "The subpath '../../etc/x'"),
         ("same/x", "'same/x' is given to http://news.test/1 and to http://news.test/2."),
     ],
 )
 async def test_a_partition_outside_the_folder_or_shared_by_two_pages_fails_the_run(
-    place: str, told: str, site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
+    path: str, words: str, site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
 ) -> None:
     """Issue 5, spec 1.5: the error names the source and the field, and nothing is saved."""
     two = [{"id": f"2026-000{number}", "url": f"http://news.test/{number}", "title": "A record"} for number in (1, 2)]
     site.answers[LIST] = Answer(json.dumps(two), headers=JSON)
-    spoil_partition(kind_file, place)
+    spoil_partition(kind_file, path)
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     polled = await program("source", "sync", "votes")
     assert polled.returncode == 2
-    assert f"Source votes: partition: {told}" in polled.stderr
+    assert f"Source votes: partition: {words}" in polled.stderr
     assert len(polled.stderr.splitlines()) == 1
     async with database.connection() as connection:
         for table in ("items", "url_frontier"):
@@ -151,15 +151,15 @@ async def test_only_the_api_receives_the_key(site: Site, program: Program, kind_
     give_it_a_budget(kind_file)
     site.answers[LIST] = [Answer(status=503), Answer(RECORDS, headers=JSON), Answer(status=404), Answer("no JSON")]
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
-    words, told = ("source", "sync", "votes"), ""
+    words, output = ("source", "sync", "votes"), ""
     for key in (KEY, KEY, KEY, ""):
         done = await program(*words, log_level="debug", api_data_gov_key=key)
-        told += done.stdout + done.stderr
+        output += done.stdout + done.stderr
     assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY] * 4
-    assert "Read votes: 1 items" in told
-    assert "answered 404" in told
-    assert "set HEADWATER_API_DATA_GOV_KEY to it" in told
-    assert KEY not in told
+    assert "Read votes: 1 items" in output
+    assert "answered 404" in output
+    assert "set HEADWATER_API_DATA_GOV_KEY to it" in output
+    assert KEY not in output
 
 
 BAD = {

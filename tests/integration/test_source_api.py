@@ -92,9 +92,9 @@ async def test_a_source_shows_the_addresses_that_its_last_poll_could_not_read(as
     settings = {"sitemap_url": "http://news.test/map.xml"}
     assert (await ask("POST", "/sources", {"name": "maps", "settings": settings}))[0] == 201
     assert (await ask("POST", "/scraping/maps/sync"))[0] == 200
-    (told,) = (await ask("GET", "/sources/maps"))[1]["methods"]
-    assert [(one["url"], "404" in one["problem"]) for one in told["problems"]] == [("http://news.test/bad.xml", True)]
-    assert "could not read 1 address" in told["why"]
+    (method,) = (await ask("GET", "/sources/maps"))[1]["methods"]
+    assert [(one["url"], "404" in one["problem"]) for one in method["problems"]] == [("http://news.test/bad.xml", True)]
+    assert "could not read 1 address" in method["why"]
 
 
 async def test_discover_and_test_save_nothing(ask: Ask) -> None:
@@ -121,7 +121,7 @@ async def test_sources_are_imported_and_exported(ask: Ask) -> None:
 
 async def test_every_refusal_has_the_same_shape(ask: Ask) -> None:
     """Spec 8.1."""
-    for method, path, body, status, told in [
+    for method, path, body, status, words in [
         ("GET", "/sources?health=poorly", None, 422, "health"),
         ("GET", "/sources/nobody", None, 404, "no source named nobody"),
         ("GET", "/sources/%00", None, 404, "no source named"),
@@ -144,7 +144,7 @@ async def test_every_refusal_has_the_same_shape(ask: Ask) -> None:
     ]:
         answered, answer = await ask(method, path, body)
         assert (answered, set(answer)) == (status, {"error"})
-        assert told in answer["error"]["message"]
+        assert words in answer["error"]["message"]
 
 
 async def test_writing_routes_need_the_token_and_every_route_is_described(ask: Ask) -> None:

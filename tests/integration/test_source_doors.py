@@ -168,8 +168,8 @@ async def test_discover_and_test_show_what_they_find_and_save_nothing(program: P
     assert re.search(r"^ok   article +\d+\.\d\d s  title: the river$", tried.stdout, re.M)
     failed = await program("source", "test", "http://nothing.test/", "--json")
     assert failed.returncode == 1
-    told = json.loads(failed.stdout)
-    assert (told["works"], told["stages"][-1]["name"]) == (False, "address")
+    result = json.loads(failed.stdout)
+    assert (result["works"], result["stages"][-1]["name"]) == (False, "address")
     async with database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM sources") == 0
 

@@ -30,10 +30,14 @@ sources:
 """
 
 
-async def everything(harness: AppHarness) -> list[tuple[object, ...]]:
-    return await harness.rows(
-        "SELECT name, kind, settings, enabled FROM sources WHERE removed_at IS NULL ORDER BY name"
-    )
+async def list_all(harness: AppHarness) -> list[tuple[object, ...]]:
+    listed = await harness.operations.sources.list_sources()
+    return sorted((row.name, row.kind, row.settings, row.enabled) for row in listed)
+
+
+async def remove_all(harness: AppHarness) -> None:
+    for row in await harness.operations.sources.list_sources():
+        await harness.operations.sources.remove(row.name)
 
 
 async def test_an_export_can_be_imported_unchanged(
@@ -41,14 +45,14 @@ async def test_an_export_can_be_imported_unchanged(
 ) -> None:
     imported = await harness.operations.sources.import_list(YAML.encode())
     assert (imported.added, imported.known, imported.refused) == (["a.example", "by-hand", "both"], [], [])
-    before = await everything(harness)
+    before = await list_all(harness)
     assert before[0] == ("a.example", "site", {"feed_url": "https://a.example/feed", "category": "News/World"}, True)
     assert before[2][3] is False
     exported = await harness.operations.sources.export_yaml()
     assert (await harness.operations.sources.import_list(exported)).known == ["a.example", "both", "by-hand"]
-    await harness.rows("DELETE FROM sources")
+    await remove_all(harness)
     assert (await harness.operations.sources.import_list(exported)).added == ["a.example", "both", "by-hand"]
-    assert await everything(harness) == before
+    assert await list_all(harness) == before
 
 
 async def test_feeds_survive_an_opml_export_and_import(harness: AppHarness) -> None:
@@ -57,9 +61,9 @@ async def test_feeds_survive_an_opml_export_and_import(harness: AppHarness) -> N
     await harness.operations.sources.create("by-hand", "manual", {})
     exported, without = await harness.operations.sources.export_opml()
     assert without == ["by-hand"]
-    await harness.rows("DELETE FROM sources")
+    await remove_all(harness)
     assert (await harness.operations.sources.import_list(exported)).added == ["mine"]
-    assert await everything(harness) == [("mine", "site", settings, True)]
+    assert await list_all(harness) == [("mine", "site", settings, True)]
 
 
 async def test_unusable_entries_are_refused_with_their_place_and_the_rest_is_added(harness: AppHarness) -> None:
@@ -97,12 +101,12 @@ async def test_unusable_entries_are_refused_with_their_place_and_the_rest_is_add
     why = " | ".join(one.why for one in imported.refused)
     for words in ("feed_url: ", "cannot name a source", "feed_urll", "no kind 'nothing'", "another source named there"):
         assert words in why
-    assert len(await everything(harness)) == 4
+    assert len(await list_all(harness)) == 4
 
 
 async def test_a_dry_run_has_the_same_result_and_saves_nothing(harness: AppHarness) -> None:
     tried = await harness.operations.sources.import_list(YAML.encode(), dry_run=True)
-    assert await everything(harness) == []
+    assert await list_all(harness) == []
     imported = await harness.operations.sources.import_list(YAML.encode())
     assert tried == replace(imported, dry_run=True)
 
@@ -112,7 +116,8 @@ async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> N
     body = "".join(f"- feed_url: https://site{number}.example/feed\n" for number in range(1800))
     imported = await harness.operations.sources.import_list(body.encode())
     assert len(imported.added) == 1800
-    due = [row[0] for row in await harness.rows("SELECT next_poll_at FROM poll_state WHERE method = 'main' ORDER BY 1")]
+    listed = await harness.operations.sources.list_sources()
+    due = [method.next_poll_at for row in listed for method in row.methods if method.next_poll_at]
     assert len(set(due)) == 1800
     assert max(due) - min(due) < timedelta(minutes=15)
     assert max(due) > datetime.now(UTC) + timedelta(minutes=13)
@@ -140,7 +145,7 @@ async def test_a_yaml_bomb_is_refused(harness: AppHarness) -> None:
         await harness.operations.sources.import_list(laughs.encode())
     with pytest.raises(Unreadable, match="nested too deep"):
         await harness.operations.sources.import_list(b"[" * 1_000_000)
-    assert await everything(harness) == []
+    assert await list_all(harness) == []
 
 
 @pytest.mark.skipif(not OPML_FILES.is_dir(), reason="the corpora are not on this machine (HEADWATER_CORPORA)")
@@ -155,9 +160,9 @@ async def test_every_opml_file_of_the_corpora_is_imported(
         for file in files:
             body = file.read_bytes()
             imported = await harness.operations.sources.import_list(body)
-            told = len(imported.added) + len(imported.known) + len(imported.refused)
-            assert told == len(parse_opml(body)) > 0, file
+            found = len(imported.added) + len(imported.known) + len(imported.refused)
+            assert found == len(parse_opml(body)) > 0, file
             assert not imported.refused, (file, imported.refused[:3])
-            listed += told
-        (count,) = (await harness.rows("SELECT count(*) FROM sources"))[0]
+            listed += found
+        count = len(await harness.operations.sources.list_sources())
     assert 500 < count < listed

@@ -39,10 +39,10 @@ def test_class_attributes_are_documented(name: str) -> None:
 
 def test_the_documented_shares_are_the_default_shares() -> None:
     """Spec 1.4."""
-    told = re.search(r"The shares of\s+1,000: (.*?)\. `HEADWATER", TEXT, re.S)
-    assert told
+    shares = re.search(r"The shares of\s+1,000: (.*?)\. `HEADWATER", TEXT, re.S)
+    assert shares
     for source, share in DEFAULT_SPLIT.items():
-        assert f"{source} {share}" in told[1] or (source == "reserve" and f"{share} for all others" in told[1])
+        assert f"{source} {share}" in shares[1] or (source == "reserve" and f"{share} for all others" in shares[1])
 
 
 def section(title: str) -> str:

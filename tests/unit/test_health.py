@@ -161,13 +161,13 @@ def test_a_source_without_recent_polls_is_not_silent() -> None:
 
 
 def test_failures_on_our_side_are_failing_after_a_day() -> None:
-    told = replace(WELL, last_error="Parsing the body took too long and was stopped.")
-    assert assess_health(told, NOW, LOOK) == HealthReport(
+    history = replace(WELL, last_error="Parsing the body took too long and was stopped.")
+    assert assess_health(history, NOW, LOOK) == HealthReport(
         SourceHealth.ON_TIME,
         "Polled 10 minutes ago. Next in 5 minutes. "
         "The last poll failed on our side: Parsing the body took too long and was stopped.",
     )
-    assert assess_health(replace(told, last_success_at=ago(days=3)), NOW, LOOK) == HealthReport(
+    assert assess_health(replace(history, last_success_at=ago(days=3)), NOW, LOOK) == HealthReport(
         SourceHealth.FAILING,
         "Last read 3 days ago. The last poll failed on our side: Parsing the body took too long and was stopped.",
     )

@@ -119,10 +119,10 @@ def test_an_api_host_that_no_request_can_match_is_refused(
     kinds.install(monkeypatch, "odd", OddKind)
     with pytest.raises(OperatorError) as refused:
         configure("s", "odd", {})
-    told = f"; write {right!r}" if right else ""
+    advice = f"; write {right!r}" if right else ""
     assert str(refused.value) == (
         f"Source s: api_hosts: OddKind declares {written!r}, which is no host as in 'api.example.org' or "
-        f"'api.example.org:8443', nor a part of one as in 'www.example.org/api/'{told}."
+        f"'api.example.org:8443', nor a part of one as in 'www.example.org/api/'{advice}."
     )
 
 

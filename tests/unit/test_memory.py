@@ -36,7 +36,7 @@ def cyclic() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "fault"),
     [
         ({"seen_at": datetime(2026, 1, 1, tzinfo=UTC)}, "run.state['seen_at'] is a datetime"),
         ({"day": date(2026, 1, 1)}, "run.state['day'] is a date"),
@@ -54,12 +54,12 @@ def cyclic() -> list[Any]:
         ({"self": cyclic()}, "run.state['self'] is nested too deeply"),
     ],
 )
-def test_other_values_are_refused_with_the_source_and_the_key(state: dict[Any, Any], told: str) -> None:
+def test_other_values_are_refused_with_the_source_and_the_key(state: dict[Any, Any], fault: str) -> None:
     with pytest.raises(HeadwaterError) as refused:
         check_state("news", state)
     assert refused.value.reason is Reason.BAD_SOURCE
     assert str(refused.value) == (
-        f"Source news: {told}. A source remembers JSON values only: text, numbers, true, false, null, lists, and "
+        f"Source news: {fault}. A source remembers JSON values only: text, numbers, true, false, null, lists, and "
         "dictionaries with text as keys. Nothing was saved."
     )
 

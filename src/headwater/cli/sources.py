@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A source.")]
-Settings = Annotated[
+SettingOptions = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a setting of the kind; may be repeated."),
 ]
@@ -50,7 +50,7 @@ def add(
 def source_add(
     name: Annotated[str, typer.Argument(help="The name of the source.")],
     kind: Annotated[str, typer.Option(help="An installed kind.")],
-    settings: Settings = None,
+    settings: SettingOptions = None,
     as_json: Json = False,
 ) -> None:
     """Add a source of any kind. It is polled when it is due, or by `headwater source sync`."""
@@ -65,7 +65,7 @@ def source_add(
 @source_app.command("edit")
 def source_edit(
     name: Name,
-    settings: Settings = None,
+    settings: SettingOptions = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="FIELD", help="Back to the default; may be repeated.")
     ] = None,

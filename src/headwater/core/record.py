@@ -16,8 +16,21 @@ def record(cls: type[T]) -> type[T]:
     A request body with a field that the class does not have is refused.
     """
     cls.__pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}  # type: ignore[attr-defined]
+    cls.__get_pydantic_json_schema__ = classmethod(_describe_inherited_fields)  # type: ignore[attr-defined]
     make: Callable[[type[T]], type[T]] = dataclass(frozen=True, slots=True)
     return make(cls)
+
+
+def _describe_inherited_fields(cls: type, schema: Any, handler: Any) -> Any:
+    """Add the descriptions of inherited fields to a JSON schema. Pydantic reads only the docstrings of one class."""
+    from pydantic import TypeAdapter  # only the API needs it
+
+    found = handler(schema)
+    for base in cls.__mro__[1:-1]:
+        for name, inherited in TypeAdapter(base).json_schema()["properties"].items():
+            if text := inherited.get("description"):
+                handler.resolve_ref_schema(found)["properties"][name].setdefault("description", text)
+    return found
 
 
 def extend(base: Any, cls: type[T], **more: Any) -> T:
