@@ -114,8 +114,13 @@ class Sandbox:
         that msgspec decodes, such as dataclasses and enums. A HeadwaterError of the function is raised here. Any other
         failure raises SandboxFailed and kills the child. A cancelled call kills the child too.
         """
+        module, name = function.__module__, function.__qualname__
+        if not any(module == package or module.startswith(f"{package}.") for package in self._packages):
+            raise ValueError(f"{module}:{name} is not in {', '.join(self._packages)}")
+        if "<" in name:
+            raise ValueError(f"{module}:{name} is not a module-level function")
         request = bytearray(LENGTH.size)
-        _ENCODER.encode_into((self._function_name(function), args, seconds), request, LENGTH.size)
+        _ENCODER.encode_into((f"{module}:{name}", args, seconds), request, LENGTH.size)
         LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
         async with self._slots:
             child = await self._take_child()
@@ -145,14 +150,6 @@ class Sandbox:
         while self._idle:
             self._discard(self._idle.pop())
         await asyncio.sleep(0)  # an aborted transport closes its socket in the next iteration of the event loop
-
-    def _function_name(self, function: Callable[..., Any]) -> str:
-        module, name = function.__module__, function.__qualname__
-        if not any(module == package or module.startswith(package + ".") for package in self._packages):
-            raise ValueError(f"{module}:{name} is not in {', '.join(self._packages)}")
-        if "<" in name:
-            raise ValueError(f"{module}:{name} is not a module-level function")
-        return f"{module}:{name}"
 
     async def _take_child(self) -> "_Child":
         while self._idle:
@@ -190,7 +187,14 @@ class Sandbox:
     async def _ask(self, child: "_Child", request: bytearray, seconds: float, output_bytes: int) -> bytes:
         try:
             async with asyncio.timeout(seconds):
-                return await child.ask(request, output_bytes)
+                child.calls += 1
+                # A view avoids one more copy of a body of many megabytes.
+                child.writer.write(memoryview(request))
+                await child.writer.drain()
+                (size,) = LENGTH.unpack(await child.reader.readexactly(LENGTH.size))
+                if size > output_bytes:
+                    raise SandboxFailed(f"the result is over {output_bytes} bytes", reason=Reason.SANDBOX_OUTPUT)
+                return await child.reader.readexactly(size)
         except TimeoutError:
             raise SandboxFailed(f"stopped after {seconds:g} s", reason=Reason.SANDBOX_TIMEOUT) from None
         except (OSError, EOFError):
@@ -220,16 +224,6 @@ class _Child:
         readable = select.poll()
         readable.register(self.writer.get_extra_info("socket"), select.POLLIN)
         return bool(readable.poll(0))
-
-    async def ask(self, request: bytearray, output_bytes: int) -> bytes:
-        self.calls += 1
-        # A view avoids a copy of a body of many megabytes.
-        self.writer.write(memoryview(request))
-        await self.writer.drain()
-        (size,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
-        if size > output_bytes:
-            raise SandboxFailed(f"the result is over {output_bytes} bytes", reason=Reason.SANDBOX_OUTPUT)
-        return await self.reader.readexactly(size)
 
 
 class _ForkServer:

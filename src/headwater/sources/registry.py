@@ -105,7 +105,7 @@ def prepare_settings(name: str, kind: str, settings: Mapping[str, Any]) -> tuple
             prepared["feed_url"] = normalize_url(address, keep_trailing_slash=True)
         except InvalidURL as error:
             raise OperatorError(f"Source {redact(name)}: feed_url: {error}", reason=Reason.BAD_SOURCE) from None
-    return configure(name, kind, prepared), prepared
+    return _make_kind(name, kind, get_kinds().get(kind), msgspec.json.encode(prepared, order="sorted")), prepared
 
 
 def get_kind(source: Source) -> Kind:
