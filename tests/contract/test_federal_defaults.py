@@ -26,12 +26,12 @@ from headwater.demo.federal_sites import (
 )
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
-from headwater.sources.kinds.federal.fields import HOME
+from headwater.sources.kinds.records import US_CAPITAL
 from headwater.sources.registry import configure
 from tests.harness import AppHarness, open_harness
 from tests.waiting import until
 
-TODAY = day_of(datetime.now(UTC), HOME)
+TODAY = day_of(datetime.now(UTC), US_CAPITAL)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -95,7 +95,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
         corpus = opened.runtime.context.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
         days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%/documents/%' ORDER BY url")
-        register = [f"{day_of(day, HOME):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
+        register = [f"{day_of(day, US_CAPITAL):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
         assert found == sorted(
             [
                 *(f"bills/bodies/raw/billstatus/119/hr/BILLSTATUS-119hr{number}.xml" for number in (1, 2, 3)),

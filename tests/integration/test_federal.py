@@ -31,12 +31,12 @@ from headwater.demo.federal_sites import (
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.federal import register_search
-from headwater.sources.kinds.federal.fields import HOME
+from headwater.sources.kinds.records import US_CAPITAL
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 
 MakeSettings = Callable[..., Settings]
-TODAY = day_of(datetime.now(UTC), HOME)
+TODAY = day_of(datetime.now(UTC), US_CAPITAL)
 RETRY = {"attempts": 4, "base_seconds": 0, "on_rate_limit": True}
 
 
@@ -122,7 +122,7 @@ async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
     make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with 10,000, which a unit test has: here 20, over a past that takes two runs."""
-    monkeypatch.setattr(register_search, "MOST_COUNTED", 20)
+    monkeypatch.setattr(register_search, "MAX_COUNT", 20)
     day = timedelta(days=1)
     api = RegisterApi((one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)), cap_at=20)
     async with open_federal(make_settings(), serving(REGISTER, api)) as harness:

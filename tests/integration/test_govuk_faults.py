@@ -96,7 +96,7 @@ async def indexed(harness: DayHarness) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that holds as much less than a day as a real one does of 3,000 items, so that many can be tried."""
-    monkeypatch.setattr(govuk_search, "MOST_RESULTS", FITS)
+    monkeypatch.setattr(govuk_search, "MAX_RESULTS", FITS)
 
 
 @pytest.mark.usefixtures("small_answers")

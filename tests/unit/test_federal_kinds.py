@@ -11,7 +11,7 @@ from headwater import Item
 from headwater.sources.kinds.federal.congress import congress_on
 from headwater.sources.kinds.federal.crs_reports import CrsReportsKind
 from headwater.sources.kinds.federal.federal_register import FederalRegisterKind
-from headwater.sources.kinds.federal.fields import midnight, text
+from headwater.sources.kinds.records import read_midnight, read_text
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), JSON))
 def test_fields_of_any_type_are_read_or_left_alone(record: dict[str, Any]) -> None:
-    assert "\n" not in text(record, "a")
-    found = midnight(record, "a", None)
+    assert "\n" not in read_text(record, "a")
+    found = read_midnight(record, "a", None)
     assert found is None or found.tzinfo is not None
 
 

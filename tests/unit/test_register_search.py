@@ -61,7 +61,7 @@ def read(asked: RequestedDelay) -> set[str] | None:
     """The numbers that were found, None where it is said to be incomplete."""
     run: Any = SimpleNamespace(http=asked, counters=RunCounters())
     search = RegisterSearch(run, "http://register.demo.test/api/v1/documents.json")
-    with patch.object(register_search, "MOST_COUNTED", asked.api.cap_at):
+    with patch.object(register_search, "MAX_COUNT", asked.api.cap_at):
         try:
             found = asyncio.run(search.read(FIRST, FIRST + timedelta(days=DAYS - 1)))
         except HeadwaterError as error:

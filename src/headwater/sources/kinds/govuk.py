@@ -1,4 +1,4 @@
-"""GOV.UK, a day at a time (spec 6): what was published on it, and what was updated on it and is older."""
+"""GOV.UK by days (spec 6): the pages published on a day, and the older pages updated on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -12,20 +12,21 @@ from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL, Un
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
 from headwater.core.source import Item, Retry, Timeout, Undated
-from headwater.core.text import one_line
 from headwater.core.urls import host_of, normalize_url
 from headwater.sources.kind import Kind
-from headwater.sources.kinds.govuk_search import READINGS, Record, Search, moment_of
+from headwater.sources.kinds.govuk_search import GovukSearch, parse_moment
+from headwater.sources.kinds.records import READINGS, Record, read_object, read_objects, read_text
 from headwater.sources.run import Run
 
 _SECOND = timedelta(seconds=1)
-_MOST_A_SECOND = 10
-_MOST_TAXONS = 4000  # whose names are remembered
-_LONGEST_NAME = 100
+_MAX_RATE = 10
+_MAX_TAXONS = 4000  # whose names are remembered
+_MAX_NAME_LENGTH = 100
+_CONTENT_FIELDS = ("content_id", "document_type", "first_published_at", "public_updated_at")
 
 
 class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """GOV.UK's search and Content APIs, read for a day of London."""
+    """The search and Content APIs of GOV.UK, read for a day in London."""
 
     dated: ClassVar[bool] = True
     first_day: ClassVar[date] = date(2012, 1, 1)
@@ -33,16 +34,16 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schedule: str | None = "0 2 * * *"
     timezone: str | None = "Europe/London"
     timeout: Timeout = Timeout(connect=10.0, read=30.0, total=30.0)
-    rate_per_second: float = 10.0  # as much as the Content API allows
+    rate_per_second: float = 10.0  # the limit of the Content API
     retry: Retry = Retry(attempts=4, on_rate_limit=True, longest_seconds=900.0)
     site_url: str = "https://www.gov.uk"
-    # Whether the Content API is asked when a page was first published, which the search does not say: where the search
-    # leaves open whether it was that day or at what time, for every page, or not at all.
+    # When to look up the date of first publication, which the search does not return. "auto" looks up the pages whose
+    # day or time is unknown after the search.
     content_lookups: Literal["auto", "always", "never"] = "auto"
 
     @property
     def api_hosts(self) -> frozenset[str]:
-        """Its APIs, but not its pages."""
+        """The APIs, without the pages."""
         return frozenset({f"{host_of(self.site_url)}/api/"})
 
     def check(self) -> None:
@@ -54,62 +55,52 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if address.path not in ("", "/") or address.query:
             raise ValueError("site_url: must be an address without a path, such as https://www.gov.uk")
         super().check()
-        if host_of(self.site_url) == "www.gov.uk" and self.rate_per_second > _MOST_A_SECOND:
-            raise ValueError(f"rate_per_second: GOV.UK allows {_MOST_A_SECOND}")
+        if host_of(self.site_url) == "www.gov.uk" and self.rate_per_second > _MAX_RATE:
+            raise ValueError(f"rate_per_second: GOV.UK allows {_MAX_RATE}")
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
-        """Yield the items of the day; whatever fails, those that are known are yielded first."""
+        """Yield the items of the day. If a request fails, yield what is known so far first."""
         assert run.day is not None, "a dated kind is given a day"
         assert self.timezone is not None
-        reading = _Day(run, self.site_url.rstrip("/"), *bounds(run.day, self.timezone))
+        day = _Day(run, self.site_url.rstrip("/"), *bounds(run.day, self.timezone))
         try:
-            await reading.search()
-            await reading.look_up(reading.open_links(self.content_lookups))
+            await day.search()
+            await day.look_up(day.find_unknown(self.content_lookups))
         except (Exception, asyncio.CancelledError):  # the deadline cancels
-            for item in reading.part():
-                yield item
+            # An item without a looked-up date belongs to no day yet.
+            for link, record in sorted(day.seen.items()):
+                yield day.make_item(link, record, {"undated": Undated.UNKNOWN})
             raise
-        for item in reading.items():
+        for item in day.make_items():
             yield item
-
-
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What the Content API says of a page."""
-
-    first_published_at: datetime | None
-    raw: Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class _Day:
-    """What is known of a day, from its start to before its end."""
+    """The records of a day from `start` to before `end`, by link."""
 
     run: Run
     site: str
     start: datetime
     end: datetime
-    updated: dict[str, Record] = field(default_factory=dict)  # by link: last updated in the day, says the search
-    published: dict[str, Record] = field(default_factory=dict)  # first published in it
-    contents: dict[str, _Content] = field(default_factory=dict)
+    updated: dict[str, Record] = field(default_factory=dict)  # last updated on the day, by the search
+    published: dict[str, Record] = field(default_factory=dict)  # first published on the day, by the search
+    contents: dict[str, Record] = field(default_factory=dict)  # looked up in the Content API
     seen: dict[str, Record] = field(default_factory=dict)
 
     async def search(self) -> None:
-        """Read both windows: the search filters by the two dates, but tells only the later one."""
-        search = Search(self.run, f"{self.site}/api/")
-        self.seen = search.seen
+        """Search by both dates. The search filters by each, but returns only the date of the last update."""
+        search = GovukSearch(self.run, f"{self.site}/api/", self.seen)
         self.run.counters.stage = "searching"
-        # With the end itself, and then without what is at it, or the fractions of the last second would be in no day.
-        updated = await search.read("public_timestamp", self.start, self.end)
-        self.updated = {link: record for link, record in updated.items() if not self._is_later(record)}
+        # A window ends at a whole second. With the end itself, it contains the fractions of the day's last second.
+        for link, record in (await search.read("public_timestamp", self.start, self.end)).items():
+            updated_at = parse_moment(record.get("public_timestamp"))
+            if updated_at is None or updated_at < self.end:
+                self.updated[link] = record
         self.published = await search.read("first_published_at", self.start, self.end - _SECOND)
 
-    def _is_later(self, record: Record) -> bool:
-        updated_at = moment_of(record.get("public_timestamp"))
-        return updated_at is not None and updated_at >= self.end
-
-    def open_links(self, mode: str) -> list[str]:
-        """Return the links of pages that are to be looked up: by default those that are in one window only."""
+    def find_unknown(self, mode: str) -> list[str]:
+        """Return the links of the pages to look up. In mode "auto", these are the pages found by only one date."""
         if mode == "never":
             return []
         links = self.updated.keys() | self.published.keys()
@@ -118,27 +109,20 @@ class _Day:
         return sorted(link for link in links if link.startswith("/"))
 
     async def look_up(self, links: Collection[str]) -> None:
-        """Ask the Content API for pages, a few at a time; the first that cannot be read ends it."""
+        """Look pages up in the Content API, a few at a time. The first page that cannot be read ends it."""
         counters = self.run.counters
         counters.stage, counters.done, counters.of = "looking up", 0, len(links)
-        # No TaskGroup: of one that was stopped while a task failed, only the failure is left.
-        asking = [asyncio.create_task(self._look_up(link)) for link in links]
+        # A TaskGroup that is cancelled while a task fails would raise only the failure.
+        tasks = [asyncio.create_task(self._look_up(link)) for link in links]
         try:
-            await asyncio.gather(*asking)
+            await asyncio.gather(*tasks)
         finally:
-            for task in asking:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self, link: str) -> None:
-        body = await self._ask_content(link)
-        if body is not None:
-            self.contents[link] = _content(body)
-            self._learn_names(body)
-        self.run.counters.done += 1
-
-    async def _ask_content(self, link: str) -> Mapping[str, Any] | None:
-        """Return what the Content API says of a page, None where it does not know it; garbage is asked for again."""
+        """Look a page up, and remember the names of its taxons: the search returns only their ids."""
         for reading in range(READINGS):
             if reading:
                 await self.run.http.rest(reading)
@@ -147,92 +131,60 @@ class _Day:
             except ExchangeFailed as error:
                 if error.reason not in (Reason.NOT_FOUND, Reason.GONE):
                     raise
-                return None  # not every page that is found is in the Content API
+                break  # the Content API does not have all pages of the search
             except Unreadable:
                 continue
-            if "base_path" in _dict(body):
-                return _dict(body)
-        message = f"The Content API answers for {link} with what is no content item."
-        raise HeadwaterError(message, reason=Reason.INCOMPLETE)
+            if not isinstance(body, dict) or "base_path" not in body:
+                continue
+            self.contents[link] = clean_json({name: body.get(name) for name in _CONTENT_FIELDS})
+            names = self.run.state.setdefault("taxons", {})
+            for taxon in read_objects(read_object(body, "links"), "taxons"):
+                taxon_id, name = read_text(taxon, "content_id"), read_text(taxon, "title")
+                if taxon_id and name and len(names) < _MAX_TAXONS:
+                    names[taxon_id[:_MAX_NAME_LENGTH]] = name[:_MAX_NAME_LENGTH]
+            break
+        else:
+            message = f"The Content API answers for {link} with something else than a content item."
+            raise HeadwaterError(message, reason=Reason.INCOMPLETE)
+        self.run.counters.done += 1
 
-    def _learn_names(self, body: Mapping[str, Any]) -> None:
-        """Remember what taxons are called: the search knows them by number only."""
-        names = self.run.state.setdefault("taxons", {})
-        for taxon in _dicts(_dict(body.get("links")).get("taxons")):
-            taxon_id, name = one_line(_text(taxon.get("content_id"))), one_line(_text(taxon.get("title")))
-            if taxon_id and name and len(names) < _MOST_TAXONS:
-                names[taxon_id[:_LONGEST_NAME]] = name[:_LONGEST_NAME]
-
-    def items(self) -> Iterator[Item]:
-        """Yield each page once, with its dates and the rule that they are known by."""
+    def make_items(self) -> Iterator[Item]:
+        """Yield each page once, with its dates and the rule that found them."""
         for link in sorted(self.updated.keys() | self.published.keys()):
             record = self.updated.get(link) or self.published[link]
-            yield self._item(link, record, **self._dates(link, moment_of(record.get("public_timestamp"))))
+            dates: dict[str, Any] = {"undated": Undated.EARLIER, "rule": "updated_window", "is_certain": False}
+            if link in self.published:
+                # The time of publication is unknown. It is probably that of the last update, if that is on the day.
+                updated_at = parse_moment(record.get("public_timestamp"))
+                moment = updated_at if updated_at and self.start <= updated_at < self.end else self.start
+                dates = {"published_at": moment, "rule": "published_window", "is_certain": False}
+            yield self.make_item(link, record, dates)
 
-    def part(self) -> Iterator[Item]:
-        """Yield what has been seen so far; what nobody has looked up belongs to no day yet."""
-        for link, record in sorted(self.seen.items()):
-            known = self._known(link)
-            yield self._item(link, record, **(known or {"undated": Undated.UNKNOWN}))
-
-    def _dates(self, link: str, updated_at: datetime | None) -> dict[str, Any]:
-        if known := self._known(link):
-            return known
-        if link not in self.published:
-            return {"undated": Undated.EARLIER, "rule": "updated_window", "is_certain": False}
-        # On that day, at a time that nobody says: if that of its last update is in the day, it is hardly another.
-        moment = updated_at if updated_at and self.start <= updated_at < self.end else self.start
-        return {"published_at": moment, "rule": "published_window", "is_certain": False}
-
-    def _known(self, link: str) -> dict[str, Any] | None:
+    def make_item(self, link: str, record: Record, dates: Mapping[str, Any]) -> Item:
+        """Return the item of a record, with the date of the Content API if it was looked up, or else `dates`."""
         content = self.contents.get(link)
-        if content is None or content.first_published_at is None:
-            return None
-        return {"published_at": content.first_published_at, "rule": "content_api"}
-
-    def _item(self, link: str, record: Record, **dates: Any) -> Item:
-        content = self.contents.get(link)
+        if content and (published_at := parse_moment(content.get("first_published_at"))):
+            dates = {"published_at": published_at, "rule": "content_api"}
+        names = self.run.state.get("taxons", {})
+        taxons = record.get("taxons")
+        taxon_ids = {taxon for taxon in taxons if isinstance(taxon, str)} if isinstance(taxons, list) else set()
+        organisations = (
+            read_text(one, "title") or read_text(one, "slug") for one in read_objects(record, "organisations")
+        )
+        native_ids = {"content_id": record.get("content_id"), "taxons": sorted(taxon_ids)}
+        document_type = (record.get("content_store_document_type"), record.get("format"))
         return Item(
             url=urljoin(f"{self.site}/", link),
-            title=one_line(_text(record.get("title"))) or link,
-            updated_at=moment_of(record.get("public_timestamp")),
-            tags=self._tags(record),
-            raw={"search": record, "content": content.raw if content else None},
+            title=read_text(record, "title") or link,
+            updated_at=parse_moment(record.get("public_timestamp")),
+            tags={
+                "topic": sorted({names[taxon] for taxon in taxon_ids if taxon in names}),
+                "organisations": sorted(filter(None, set(organisations))),
+                "document_type": next((one for one in document_type if one and isinstance(one, str)), None),
+                "native_ids": {
+                    name: value for name, value in native_ids.items() if value and isinstance(value, str | list)
+                },
+            },
+            raw={"search": record, "content": content},
             **dates,
         )
-
-    def _tags(self, record: Record) -> dict[str, Any]:
-        """Return tags; `topic` has the names of taxons as far as they are known, `native_ids` the ids of all."""
-        names = self.run.state.get("taxons", {})
-        taxons = {taxon for taxon in _list(record.get("taxons")) if isinstance(taxon, str)}
-        organisations = (
-            one_line(_text(one.get("title")) or _text(one.get("slug"))) for one in _dicts(record.get("organisations"))
-        )
-        native_ids = {"content_id": _text(record.get("content_id")), "taxons": sorted(taxons)}
-        return {
-            "topic": sorted({names[taxon] for taxon in taxons if taxon in names}),
-            "organisations": sorted(filter(None, set(organisations))),
-            "document_type": _text(record.get("content_store_document_type")) or _text(record.get("format")) or None,
-            "native_ids": {name: value for name, value in native_ids.items() if value},
-        }
-
-
-def _content(body: Mapping[str, Any]) -> _Content:
-    kept = ("content_id", "document_type", "first_published_at", "public_updated_at")
-    return _Content(moment_of(body.get("first_published_at")), clean_json({name: body.get(name) for name in kept}))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in _list(value) if isinstance(one, dict)]

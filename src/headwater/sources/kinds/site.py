@@ -15,6 +15,7 @@ from headwater.core.source import DiscoveredUrl, Item, Method
 from headwater.core.urls import join_url, normalize_url
 from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
+from headwater.sources.kinds.records import check_url
 from headwater.sources.kinds.site_discovery import FEED_PATHS, find_feeds
 from headwater.sources.kinds.site_sitemaps import Sitemaps
 from headwater.sources.kinds.site_spider import Spider
@@ -59,7 +60,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not (self.site_url or self.feed_url or self.sitemap_url):
             raise ValueError("feed_url: missing; a site needs this, or site_url, or sitemap_url")
         for name in ("site_url", "feed_url", "sitemap_url"):
-            _check_url(name, getattr(self, name))
+            check_url(name, getattr(self, name))
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -164,14 +165,6 @@ def _make_item(entry: FeedEntry, url: str) -> Item:
         tags={"topic": sorted(set(entry.tags))} if entry.tags else {},
         raw={name: value for name, value in raw.items() if value},
     )
-
-
-def _check_url(name: str, url: str | None) -> None:
-    if url is not None:
-        try:
-            normalize_url(url)
-        except InvalidURL as error:
-            raise ValueError(f"{name}: {error}") from None
 
 
 def _check_patterns(patterns: tuple[str, ...]) -> None:

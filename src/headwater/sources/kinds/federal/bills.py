@@ -19,8 +19,7 @@ from headwater.feeds.results import SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
-from headwater.sources.kinds.federal.counted import Record
-from headwater.sources.kinds.federal.fields import HOME, check_address, inner, midnight, text
+from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_object, read_text
 from headwater.sources.run import Problems, Run
 
 FIRST_CONGRESS = 108  # before, there is no BILLSTATUS
@@ -51,7 +50,7 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     in_parts: ClassVar[bool] = True
 
-    timezone: str | None = HOME
+    timezone: str | None = US_CAPITAL
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     sitemap_url: str = "https://www.govinfo.gov/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
     api_url: str = API_URL
@@ -71,8 +70,8 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_address("sitemap_url", self.sitemap_url)
-        check_address("api_url", self.api_url)
+        check_url("sitemap_url", self.sitemap_url)
+        check_url("api_url", self.api_url)
         if self.schedule is not None:
             raise ValueError("schedule: bills are read by interval; set poll_interval_minutes")
         if any(congress < FIRST_CONGRESS for congress in self.congresses):
@@ -97,7 +96,7 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def wanted(self, run: Run) -> set[int]:
         """Return the Congresses whose bills are read; one that was wanted once is wanted from then on."""
-        zone = self.timezone or HOME
+        zone = self.timezone or US_CAPITAL
         now = congress_on(day_of(run.now, zone))
         refuse_to_come(self.congresses, now)
         since = congress_on(day_of(run.since, zone)) if run.since else now
@@ -108,13 +107,13 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return a bill with what was looked up of it."""
         return Item(
             url=bill.url,
-            title=text(record, "title") or f"{bill.type.upper()} {bill.number}, Congress {bill.congress}",
+            title=read_text(record, "title") or f"{bill.type.upper()} {bill.number}, Congress {bill.congress}",
             # `updateDate`, and a sitemap's `lastmod`, are when a file was made: without this a bill is of no day.
-            published_at=midnight(record, "introducedDate", self.timezone),
+            published_at=read_midnight(record, "introducedDate", self.timezone),
             undated=Undated.UNKNOWN,
             tags={
                 "document_type": "Bill",
-                "topic": sorted(filter(None, [text(inner(record, "policyArea"), "name")])),
+                "topic": sorted(filter(None, [read_text(read_object(record, "policyArea"), "name")])),
                 "native_ids": {"congress": str(bill.congress), "type": bill.type, "number": str(bill.number)},
             },
             raw=record,

@@ -7,8 +7,15 @@ from urllib.parse import urlencode
 from headwater.core.errors import ExchangeFailed, HeadwaterError
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
-from headwater.sources.kinds.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
-from headwater.sources.kinds.federal.fields import inner
+from headwater.sources.kinds.records import (
+    IncompleteList,
+    Record,
+    get_record,
+    read_count,
+    read_list,
+    read_object,
+    read_until_complete,
+)
 from headwater.sources.run import Run
 
 API_URL = "https://api.congress.gov/v3"
@@ -44,7 +51,9 @@ class CongressApi:
 
         Raises HeadwaterError with the reason INCOMPLETE where there are not as many as it says.
         """
-        found = await until_it_adds_up(self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {}))
+        found = await read_until_complete(
+            self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {})
+        )
         self._run.counters.fetched += len(found)
         self._run.counters.total = (self._run.counters.total or 0) + len(found)
         return list(found.values())
@@ -53,14 +62,14 @@ class CongressApi:
         """Return one record, None where there is no such."""
 
         async def read() -> Record:
-            body = await ask(self._run, f"{self._url}/{path}?format=json")
-            found: Record = clean_json(inner(body, name))
+            body = await get_record(self._run, f"{self._url}/{path}?format=json")
+            found: Record = clean_json(read_object(body, name))
             if not found:
-                raise DoesNotAddUp(f"the answer holds no {name}.")
+                raise IncompleteList(f"the answer holds no {name}.")
             return found
 
         try:
-            return await until_it_adds_up(self._run, f"The record {path}", read)
+            return await read_until_complete(self._run, f"The record {path}", read)
         except ExchangeFailed as error:
             if error.reason not in (Reason.NOT_FOUND, Reason.GONE):
                 raise
@@ -73,19 +82,19 @@ class CongressApi:
         offset, count = 0, 0
         while True:
             asked = {"format": "json", "limit": PAGE, "offset": offset, **query}
-            body = await ask(self._run, f"{self._url}/{path}?{urlencode(asked)}")
-            records = records_of(body, name)
-            before, count = count, count_of(inner(body, "pagination"))
+            body = await get_record(self._run, f"{self._url}/{path}?{urlencode(asked)}")
+            records = read_list(body, name)
+            before, count = count, read_count(read_object(body, "pagination"))
             if offset and count != before:
-                raise DoesNotAddUp(f"there were {before}, and then {count}.")
+                raise IncompleteList(f"there were {before}, and then {count}.")
             if count > _MOST_RECORDS:
-                raise DoesNotAddUp(f"there are more than {_MOST_RECORDS:,}.")
+                raise IncompleteList(f"there are more than {_MOST_RECORDS:,}.")
             found |= {key(record): record for record in records}
             offset += len(records)
             if offset >= count:
                 break
             if not records:
-                raise DoesNotAddUp(f"{offset} came of {count}, and then none.")
+                raise IncompleteList(f"{offset} came of {count}, and then none.")
         if len(found) != count:
-            raise DoesNotAddUp(f"{len(found)} came of {count}.")
+            raise IncompleteList(f"{len(found)} came of {count}.")
         return found

@@ -10,8 +10,7 @@ from headwater.core.source import Item, Undated
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi
-from headwater.sources.kinds.federal.counted import Record
-from headwater.sources.kinds.federal.fields import HOME, check_address, midnight, text
+from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_text
 from headwater.sources.run import Problems, Run
 
 _NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or 98-807 as they were once
@@ -22,7 +21,7 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Reports that were touched since the last run, or all of them at first."""
 
     schedule: str | None = "0 8 * * *"
-    timezone: str | None = HOME
+    timezone: str | None = US_CAPITAL
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     api_url: str = API_URL
     files_url: str = "https://www.congress.gov/crs_external_products"
@@ -36,8 +35,8 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_address("api_url", self.api_url)
-        check_address("files_url", self.files_url)
+        check_url("api_url", self.api_url)
+        check_url("files_url", self.files_url)
         super().check()
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
@@ -51,7 +50,9 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
             if _NUMBER.fullmatch(number):
                 yield self._item(record, number)
             else:
-                problems.add(text(record, "url"), Unreadable(f"A report has a number that cannot be used: {number!r}."))
+                problems.add(
+                    read_text(record, "url"), Unreadable(f"A report has a number that cannot be used: {number!r}.")
+                )
         problems.save(run.state)
         run.state["read_at"] = run.now.isoformat()
 
@@ -62,14 +63,14 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def _item(self, record: Record, number: str) -> Item:
         # Of the version that stands now: `updateDate` is when the record was touched.
-        published_at = midnight(record, "publishDate", self.timezone)
+        published_at = read_midnight(record, "publishDate", self.timezone)
         return Item(
             url=self._record_url(number) if self.form == "json" else self._page_url(number),
-            title=text(record, "title") or number,
+            title=read_text(record, "title") or number,
             published_at=published_at,
             updated_at=published_at,
             undated=Undated.UNKNOWN,
-            tags={"document_type": text(record, "contentType") or None, "native_ids": {"report": number}},
+            tags={"document_type": read_text(record, "contentType") or None, "native_ids": {"report": number}},
             raw=record,
         )
 
@@ -83,4 +84,4 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def _number(record: Record) -> str:
-    return text(record, "id")
+    return read_text(record, "id")

@@ -10,9 +10,8 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Item, Retry
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.counted import Record
-from headwater.sources.kinds.federal.fields import HOME, check_address, inners, midnight, text
 from headwater.sources.kinds.federal.register_search import RegisterSearch
+from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_objects, read_text
 from headwater.sources.run import Run
 
 _OVERLAP = timedelta(days=7)  # is read again each time: an issue may be late, or be mended
@@ -25,7 +24,7 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
     """Rules, notices and presidential documents, by their day of publication. The API takes no key."""
 
     schedule: str | None = "15 9 * * *"  # an issue is out at 08:45
-    timezone: str | None = HOME
+    timezone: str | None = US_CAPITAL
     rate_per_second: float = 5.0
     retry: Retry = Retry(attempts=4, on_rate_limit=True)
     site_url: str = "https://www.federalregister.gov"
@@ -39,7 +38,7 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_address("site_url", self.site_url)
+        check_url("site_url", self.site_url)
         if self.since and self.since < _FIRST_ISSUE:
             raise ValueError(f"since: the first Federal Register is of {_FIRST_ISSUE}")
         if self.days_per_run not in _DAYS_PER_RUN:
@@ -62,9 +61,9 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
 
     def partition(self, item: Item) -> str | None:
         """Return `{YYYY}/{MM}/{document_number}.xml`; what has no XML, or the number of another, has none."""
-        number, published = text(item.raw, "document_number"), text(item.raw, "publication_date")
+        number, published = read_text(item.raw, "document_number"), read_text(item.raw, "publication_date")
         is_named = _NUMBER.fullmatch(number) and not item.raw.get("number_is_taken")
-        if not is_named or item.url != text(item.raw, "full_text_xml_url"):
+        if not is_named or item.url != read_text(item.raw, "full_text_xml_url"):
             return None
         return f"{published[:4]}/{published[5:7]}/{number}.xml"
 
@@ -73,7 +72,7 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
 
     def _span(self, run: Run) -> tuple[date, date]:
         """Return the first and the last day to read: those after what was read, or all where `since` was changed."""
-        today = day_of(run.now, self.timezone or HOME)
+        today = day_of(run.now, self.timezone or US_CAPITAL)
         if self.since and self.since > today:
             raise HeadwaterError(f"since: {self.since} is yet to come.", reason=Reason.BAD_SOURCE)
         until = run.state.get("until")
@@ -84,15 +83,17 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
         return first, min(today, first + timedelta(days=self.days_per_run - 1))
 
     def _item(self, record: Record) -> Item:
-        agencies = {text(agency, "name") or text(agency, "raw_name") for agency in inners(record, "agencies")}
+        agencies = {
+            read_text(agency, "name") or read_text(agency, "raw_name") for agency in read_objects(record, "agencies")
+        }
         return Item(
-            url=text(record, "full_text_xml_url") or text(record, "pdf_url") or text(record, "html_url"),
-            title=text(record, "title") or text(record, "document_number"),
-            published_at=midnight(record, "publication_date", self.timezone),
+            url=read_text(record, "full_text_xml_url") or read_text(record, "pdf_url") or read_text(record, "html_url"),
+            title=read_text(record, "title") or read_text(record, "document_number"),
+            published_at=read_midnight(record, "publication_date", self.timezone),
             tags={
                 "organisations": sorted(filter(None, agencies)),
-                "document_type": text(record, "type") or None,
-                "native_ids": {"document_number": text(record, "document_number")},
+                "document_type": read_text(record, "type") or None,
+                "native_ids": {"document_number": read_text(record, "document_number")},
             },
             raw=record,
         )

@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 from headwater.core.source import Item, Retry
 from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.fields import HOME, check_address
+from headwater.sources.kinds.records import US_CAPITAL, check_url
 from headwater.sources.run import Run, make_validators, save_validators
 
 _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
@@ -16,7 +16,7 @@ _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
 class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the feed lists; a bot wall counts every refusal, so it is asked seldom and never twice."""
 
-    timezone: str | None = HOME
+    timezone: str | None = US_CAPITAL
     poll_interval_minutes: int | None = 240
     rate_per_second: float = 0.1
     concurrency: int = 1
@@ -25,7 +25,7 @@ class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_address("feed_url", self.feed_url)
+        check_url("feed_url", self.feed_url)
         super().check()
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:

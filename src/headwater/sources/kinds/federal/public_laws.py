@@ -9,8 +9,15 @@ from headwater.core.source import Item, Undated
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
-from headwater.sources.kinds.federal.counted import Record
-from headwater.sources.kinds.federal.fields import HOME, check_address, inner, inners, midnight, text
+from headwater.sources.kinds.records import (
+    US_CAPITAL,
+    Record,
+    check_url,
+    read_midnight,
+    read_object,
+    read_objects,
+    read_text,
+)
 from headwater.sources.run import Run
 
 FIRST_CONGRESS = 113  # before, there is no XML
@@ -22,7 +29,7 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Laws of the Congress that sits now and of the one before, or of those in `congresses`."""
 
     schedule: str | None = "30 7 * * *"
-    timezone: str | None = HOME
+    timezone: str | None = US_CAPITAL
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     api_url: str = API_URL
     files_url: str = "https://www.govinfo.gov/content/pkg"
@@ -35,8 +42,8 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_address("api_url", self.api_url)
-        check_address("files_url", self.files_url)
+        check_url("api_url", self.api_url)
+        check_url("files_url", self.files_url)
         if any(congress < FIRST_CONGRESS for congress in self.congresses):
             raise ValueError(f"congresses: laws before the {FIRST_CONGRESS}th Congress are not published as XML")
         super().check()
@@ -44,7 +51,7 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
     async def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield each law once."""
         api = CongressApi(run, self.api_url)
-        now = congress_on(day_of(run.now, self.timezone or HOME))
+        now = congress_on(day_of(run.now, self.timezone or US_CAPITAL))
         refuse_to_come(self.congresses, now)
         for congress in self.congresses or (now - 1, now):
             for record in await api.listed(f"law/{congress}/pub", "bills", _key):
@@ -58,14 +65,14 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def _item(self, record: Record, law: str) -> Item:
         package = _package(*law.split("-"))
-        action = inner(record, "latestAction")
-        became = _BECAME.match(text(action, "text"))
+        action = read_object(record, "latestAction")
+        became = _BECAME.match(read_text(action, "text"))
         is_enacted = became is not None and became[1] == law
         return Item(
             url=f"{self.files_url.rstrip('/')}/{package}/uslm/{package}.xml",
-            title=text(record, "title") or f"Public Law {law}",
+            title=read_text(record, "title") or f"Public Law {law}",
             # `updateDate` is when the record was touched: without its last action a law belongs to no day.
-            published_at=midnight(action, "actionDate", self.timezone) if is_enacted else None,
+            published_at=read_midnight(action, "actionDate", self.timezone) if is_enacted else None,
             undated=Undated.UNKNOWN,
             tags={"document_type": "Public Law", "native_ids": {"law": law}},
             raw=record,
@@ -73,11 +80,11 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def _key(record: Record) -> tuple[str, str, str]:
-    return str(record.get("congress")), text(record, "type"), str(record.get("number"))
+    return str(record.get("congress")), read_text(record, "type"), str(record.get("number"))
 
 
 def _numbers(record: Record) -> list[str]:
-    return [number for law in inners(record, "laws") if _NUMBER.fullmatch(number := text(law, "number"))]
+    return [number for law in read_objects(record, "laws") if _NUMBER.fullmatch(number := read_text(law, "number"))]
 
 
 def _package(congress: str, number: str) -> str:

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
-from headwater.sources.kinds.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
-from headwater.sources.kinds.federal.fields import day, text
+from headwater.sources.kinds.records import (
+    IncompleteList,
+    Record,
+    get_record,
+    read_count,
+    read_day,
+    read_list,
+    read_text,
+    read_until_complete,
+)
 from headwater.sources.run import Run
 
-MOST_COUNTED = 10_000
+MAX_COUNT = 10_000
 PAGE = 1_000  # records in an answer, at most; a server that allows fewer gives fewer
 _DAY = timedelta(days=1)
 _FIELDS = (
@@ -42,7 +50,7 @@ class _Answer:
     @property
     def is_capped(self) -> bool:
         """Whether there may be more than is counted."""
-        return self.count >= MOST_COUNTED
+        return self.count >= MAX_COUNT
 
 
 class RegisterSearch:
@@ -63,7 +71,7 @@ class RegisterSearch:
             await self._confirm(first, last, len(found))
             return found
 
-        found = await until_it_adds_up(self._run, f"What was published from {first} to {last}", read)
+        found = await read_until_complete(self._run, f"What was published from {first} to {last}", read)
         self._run.counters.total = len(found)
         return found
 
@@ -79,22 +87,22 @@ class RegisterSearch:
         else:
             found = await self._turn_pages(first, answer)
         if answer.is_capped:
-            if len(found) < MOST_COUNTED:
-                raise DoesNotAddUp(f"{len(found)} came of {MOST_COUNTED} or more from {first} to {last}.")
+            if len(found) < MAX_COUNT:
+                raise IncompleteList(f"{len(found)} came of {MAX_COUNT} or more from {first} to {last}.")
         elif len(found) != answer.count:
-            raise DoesNotAddUp(f"{len(found)} came of {answer.count} from {first} to {last}.")
+            raise IncompleteList(f"{len(found)} came of {answer.count} from {first} to {last}.")
         return found
 
     async def _turn_pages(self, only: date, answer: _Answer) -> Found:
         """Return the documents of a day that has more than an answer holds."""
         if answer.is_capped:
-            raise DoesNotAddUp(f"there are {answer.count} or more on {only}, and nobody counts further.")
+            raise IncompleteList(f"there are {answer.count} or more on {only}, and nobody counts further.")
         found, page = dict(answer.records), 1
         while len(found) < answer.count:
             page += 1
             following = (await self._ask(only, only, page)).records
             if not following.keys() - found.keys():
-                raise DoesNotAddUp(f"{len(found)} came of {answer.count} on {only}; page {page} has no more.")
+                raise IncompleteList(f"{len(found)} came of {answer.count} on {only}; page {page} has no more.")
             found |= following
         self._run.counters.fetched += len(found)
         return found
@@ -103,7 +111,7 @@ class RegisterSearch:
         """Count again: an index that is being made anew may have counted and answered less than it has."""
         answer = await self._ask(first, last, size=1)
         if found < answer.count if answer.is_capped else found != answer.count:
-            raise DoesNotAddUp(f"{found} came, and afterwards there were {answer.count} from {first} to {last}.")
+            raise IncompleteList(f"{found} came, and afterwards there were {answer.count} from {first} to {last}.")
 
     async def _ask(self, first: date, last: date, page: int = 1, size: int = PAGE) -> _Answer:
         query = [
@@ -114,14 +122,14 @@ class RegisterSearch:
             ("page", str(page)),
             *(("fields[]", field) for field in _FIELDS),
         ]
-        body = await ask(self._run, f"{self._url}?{urlencode(query)}")
-        count = count_of(body)
+        body = await get_record(self._run, f"{self._url}?{urlencode(query)}")
+        count = read_count(body)
         if count == 0 and "results" not in body:  # which it leaves out then
             return _Answer(0, {})
         records: Found = {}
-        for record in records_of(body, "results"):
-            published, number = day(record, "publication_date"), text(record, "document_number")
+        for record in read_list(body, "results"):
+            published, number = read_day(record, "publication_date"), read_text(record, "document_number")
             if published is None or not number or not first <= published <= last:
-                raise DoesNotAddUp(f"{number or 'a document'} is not from {first} to {last}.")
+                raise IncompleteList(f"{number or 'a document'} is not from {first} to {last}.")
             records[published.isoformat(), number] = record
         return _Answer(count, records)
