@@ -18,6 +18,7 @@ from headwater.demo.govuk_pages import GovukPage, content_id
 from headwater.demo.govuk_site import serving
 from headwater.demo.plan import Piece
 from headwater.demo.web import DemoWeb
+from headwater.discovery.operations import RunRecord
 from headwater.documents.days import DayView
 from tests.harness import AppHarness
 
@@ -66,8 +67,8 @@ class DayHarness(AppHarness):
     web: DemoWeb
     api: GovukApi
 
-    async def ingest(self, day: date | None = DAY, source: str = "govuk") -> dict[str, Any]:
-        """Read a day, and return its run."""
+    async def ingest(self, day: date | None = DAY, source: str = "govuk") -> RunRecord:
+        """Read a day and return the run."""
         return await self.operations.runs.ingest(source, day)
 
     async def view(self, day: date | None = DAY, **only: str) -> DayView:
@@ -77,7 +78,7 @@ class DayHarness(AppHarness):
     async def index(self, day: date = DAY) -> dict[str, tuple[str, str | None]]:
         """Return the bucket and the rule of each item of a day, by link."""
         items = (await self.view(day)).items
-        found = {str(row["url"]).removeprefix(HOME): (row["bucket"], row["rule"]) for row in items}
+        found = {str(row.url).removeprefix(HOME): (row.bucket, row.rule) for row in items}
         assert len(found) == len(items)
         return found
 

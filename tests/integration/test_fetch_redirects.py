@@ -59,7 +59,7 @@ async def test_the_target_of_a_redirect_is_not_downloaded_again_when_a_feed_list
     await harness.work()
     assert site.visits(NEW) == 1
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    found = [await harness.operations.documents.get(item["document_id"]) for item in items]
+    found = [await harness.operations.documents.get(item.document_id or 0) for item in items]
     assert [document.url for document in found] == [OLD] * 3
 
 
@@ -79,8 +79,8 @@ async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothi
     assert await harness.outcomes() == {OLD: "redirect", target: "stored"}
     assert site.visits(target) == 1
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    assert len({item["document_id"] for item in items}) == 1
-    assert all(item["document_id"] for item in items)
+    assert len({item.document_id for item in items}) == 1
+    assert all(item.document_id for item in items)
 
 
 async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(
@@ -110,7 +110,7 @@ async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site
     await harness.operations.sources.add(FEED)
     await harness.work()
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    document = await harness.operations.documents.get(items[0]["document_id"])
+    document = await harness.operations.documents.get(items[0].document_id or 0)
     assert document.url == ABROAD
     assert document.published_at is not None
 

@@ -49,8 +49,8 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(
     assert hit.url == "http://news.test/a"
     assert "⟦flood⟧" in hit.snippet
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    assert [(item["bucket"], item["title"]) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
-    document = await harness.operations.documents.get(items[0]["document_id"])
+    assert [(item.bucket, item.title) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
+    document = await harness.operations.documents.get(items[0].document_id or 0)
     raw = (tmp_path / "data/corpus" / document.raw_path).read_bytes()
     assert raw == page("library hours").encode()
     assert document.raw_hash == hashlib.sha256(raw).hexdigest()
@@ -272,7 +272,7 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     assert await harness.rows("SELECT published_at, published_is_sighting FROM items") == first
     assert first[0][1] is True
     items = (await harness.operations.days.today()).items
-    assert [item["bucket"] for item in items] == ["NEW"]
+    assert [item.bucket for item in items] == ["NEW"]
 
 
 async def test_a_rebuilt_day_equals_the_observations_and_writes_only_differences(

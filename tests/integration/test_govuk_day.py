@@ -46,7 +46,7 @@ async def test_items_at_both_edges_land_in_the_right_london_day(
     pages = [page(f"/new/{name}", at) for name, at in edges.items()]
     pages += [page(f"/old/{name}", LONG_AGO, public_timestamp=at) for name, at in edges.items()]
     async with open_day_harness(make_settings(), pages, at=end + hours(2), content_lookups=lookups) as harness:
-        assert (await harness.ingest(day))["status"] == "succeeded"
+        assert (await harness.ingest(day)).status == "succeeded"
         found = await harness.buckets(day)
         assert found == {"/new/first": "NEW", "/new/last": "NEW", "/old/first": "LATEST", "/old/last": "LATEST"}
         for other, edge in ((day - timedelta(days=1), "before"), (day + timedelta(days=1), "after")):
@@ -98,10 +98,10 @@ async def test_a_day_of_three_thousand_items_is_read_whole(make_settings: MakeSe
         assert len({asked.first("filter_public_timestamp") for asked in searches}) > 3
         start, end = bounds(DAY, LONDON)
         windows = 2000 + sum(one.public_timestamp is not None and start <= one.public_timestamp <= end for one in pages)
-        assert (run["status"], run["reason"], run["error"]) == ("succeeded", "polled", None)
-        assert (run["items"], run["new"], run["latest"]) == (3000, 2000, 1000)
-        assert (run["pages"], run["fetched"], run["total"]) == (len(searches), windows, windows)
-        assert run["seconds"] == (run["finished_at"] - run["started_at"]).total_seconds() > 0
+        assert (run.status, run.reason, run.error) == ("succeeded", "polled", None)
+        assert (run.items, run.new, run.latest) == (3000, 2000, 1000)
+        assert (run.pages, run.fetched, run.total) == (len(searches), windows, windows)
+        assert run.seconds == (run.finished_at - run.started_at).total_seconds() > 0
 
 
 TRAPS = [
@@ -151,11 +151,11 @@ async def test_each_item_tells_the_rule_that_put_it_into_the_day(
 ) -> None:
     """Spec 6.2; issue 7: look-ups where needed, for all, or for none; both APIs may disagree."""
     async with open_day_harness(make_settings(), TRAPS, content_lookups=lookups) as harness:
-        assert (await harness.ingest())["status"] == "succeeded"
+        assert (await harness.ingest()).status == "succeeded"
         assert await harness.index() == expected
         asked = [one.path.removeprefix("/api/content") for one in harness.api.requests if one.is_content()]
         assert sorted(asked) == sorted({one.link for one in TRAPS} - not_asked)
-        dates = {row["url"]: (row["published_at"], row["updated_at"]) for row in (await harness.view()).items}
+        dates = {row.url: (row.published_at, row.updated_at) for row in (await harness.view()).items}
         assert dates[f"{HOME}/updated/unknown"] == (None, NOON)
         assert dates[f"{HOME}/published/undated"][1] is None
 
@@ -165,7 +165,7 @@ async def test_the_api_is_asked_no_faster_than_it_allows(make_settings: MakeSett
     pages = [page(f"/{number}", LONG_AGO, public_timestamp=NOON) for number in range(14)]
     api = GovukApi(pages, limit_per_second=11)
     async with open_day_harness(make_settings(), api, rate_per_second=None) as harness:
-        assert (await harness.ingest())["status"] == "succeeded"
+        assert (await harness.ingest()).status == "succeeded"
         arrived = [asked.arrived for asked in harness.web.requests]
         assert {asked.status for asked in harness.web.requests} == {200}
         # Nothing was published: that is asked three times, each time with the count after it.
@@ -192,7 +192,7 @@ async def test_pages_are_visited_by_the_hosts_manners_and_the_api_by_the_sources
         gaps = [later.arrived - earlier.arrived for earlier, later in pairwise(pages)]
         assert len(gaps) >= 10
         assert min(gaps) >= 0.15 - TOLERANCE_SECONDS
-        with_documents = [row["document_id"] for row in (await harness.view(day)).items if row["document_id"]]
+        with_documents = [row.document_id for row in (await harness.view(day)).items if row.document_id]
         assert len(with_documents) == 10  # all but the one elsewhere
 
 
@@ -245,7 +245,7 @@ async def test_the_same_address_twice_in_a_run_is_one_item_and_the_later_one(
     ]
     async with open_day_harness(make_settings(), pages, content_lookups="never") as harness:
         run = await harness.ingest()
-        assert (run["items"], run["new"], run["fetched"]) == (1, 1, 4)
+        assert (run.items, run.new, run.fetched) == (1, 1, 4)
         item = await only_item(harness)
     assert (item["title"], item["updated"]) == ("newer", NOON + hours(1))
     assert item["tags"]["organisations"] == sorted([RIVERS.title, READING.title])
@@ -298,7 +298,7 @@ async def test_the_day_can_be_filtered(make_settings: MakeSettings) -> None:
         await harness.ingest()
 
         async def links(**only: Any) -> set[str]:
-            return {row["url"].removeprefix(HOME) for row in (await harness.view(**only)).items}
+            return {row.url.removeprefix(HOME) for row in (await harness.view(**only)).items}
 
         assert await links() == await links(source="govuk") == {"/a", "/b", "/c"}
         assert await links(bucket="LATEST") == {"/c"}

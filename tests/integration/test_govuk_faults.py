@@ -84,7 +84,7 @@ def _own_links(pages: list[GovukPage]) -> list[GovukPage]:
 
 async def read_good_day(harness: DayHarness) -> None:
     """Read DAY in its night, and come to the night after it."""
-    assert (await harness.ingest(DAY))["status"] == "succeeded"
+    assert (await harness.ingest(DAY)).status == "succeeded"
     harness.clock.set(NIGHT + timedelta(days=1))
 
 
@@ -118,16 +118,16 @@ async def test_a_fault_on_any_page_fails_the_run_keeps_items_and_leaves_the_inde
             run = await harness.ingest(NEXT_DAY)
             if sum(when(asked) for asked in harness.api.requests) < nth:
                 break  # there is no such request any more
-            assert (run["status"], run["reason"]) == ("failed", reason), nth
-            assert run["error"]
-            assert (run["new"], run["latest"]) == (None, None)
-            assert run["items"] >= (FITS if nth > 1 else 0)  # what the answers before it held
+            assert (run.status, run.reason) == ("failed", reason), nth
+            assert run.error
+            assert (run.new, run.latest) == (None, None)
+            assert run.items >= (FITS if nth > 1 else 0)  # what the answers before it held
             assert await indexed(harness) == before
             latest = await harness.view(None)
             assert (latest.day, latest.items) == (DAY, good_day)
             assert [(one.day, one.state, one.reason) for one in latest.behind] == [(NEXT_DAY, "failed", reason)]
         assert nth > 6
-        assert run["status"] == "succeeded"
+        assert run.status == "succeeded"
         assert sorted((await harness.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
         assert (await harness.view(None)).behind == []
         assert (await harness.view(DAY)).items == good_day
@@ -144,11 +144,11 @@ async def test_a_look_up_that_stays_broken_fails_the_run_and_keeps_what_was_foun
         before = await indexed(harness)
         harness.api.faults.plan(fault, when=ApiRequest.is_content, nth=4, times=None)
         run = await harness.ingest(NEXT_DAY)
-        assert (run["status"], run["reason"], run["items"]) == ("failed", reason, SIZE)
+        assert (run.status, run.reason, run.items) == ("failed", reason, SIZE)
         assert await indexed(harness) == before
         assert await harness.state(NEXT_DAY) == "failed"
         harness.api.faults.clear()
-        assert (await harness.ingest(NEXT_DAY))["status"] == "succeeded"
+        assert (await harness.ingest(NEXT_DAY)).status == "succeeded"
         assert sorted((await harness.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
 
 
@@ -162,18 +162,18 @@ async def test_a_day_of_thousands_that_breaks_off_keeps_its_thousands(make_setti
             harness.api.put(one)
         harness.api.faults.plan(empty_page, when=is_page, nth=4, times=None)
         run = await harness.ingest()
-        assert (run["status"], run["reason"]) == ("failed", "incomplete")
-        assert "0 came of" in run["error"]
-        assert 1000 <= run["items"] < 2100
+        assert (run.status, run.reason) == ("failed", "incomplete")
+        assert "0 came of" in run.error
+        assert 1000 <= run.items < 2100
         ((kept,),) = await harness.rows("SELECT count(*) FROM items")
-        assert kept >= run["items"]
+        assert kept >= run.items
         assert await indexed(harness) == before
         assert (await harness.view()).items == (await harness.view(None)).items == good_day
         assert await harness.state() == "complete"
         assert (await harness.view()).sources[0].reason == "incomplete"
         harness.api.faults.clear()
         run = await harness.ingest()
-        assert (run["status"], run["new"], run["latest"]) == ("succeeded", 1400, 700)
+        assert (run.status, run.new, run.latest) == ("succeeded", 1400, 700)
 
 
 async def test_a_day_that_was_read_before_its_end_is_behind_when_its_night_fails(make_settings: MakeSettings) -> None:
@@ -185,7 +185,7 @@ async def test_a_day_that_was_read_before_its_end_is_behind_when_its_night_fails
         assert await harness.state() == "so_far"
         harness.clock.set(NIGHT)
         harness.api.faults.plan(always(status(500)), times=None)
-        assert (await harness.ingest(DAY))["status"] == "failed"
+        assert (await harness.ingest(DAY)).status == "failed"
         latest = await harness.view(None)
         assert latest.day == DAY - timedelta(days=1)
         assert [(one.day, one.state, one.reason) for one in latest.behind] == [(DAY, "so_far", "http_5xx")]
@@ -228,7 +228,7 @@ async def test_a_fault_that_heals_in_time_is_waited_out(make_settings: MakeSetti
                 harness.api.faults.clear()
                 harness.api.faults.plan(fault, when=when, nth=nth, times=times)
                 run = await harness.ingest(NEXT_DAY)
-                assert (run["status"], run["new"], run["latest"]) == ("succeeded", 20, 10), (name, nth)
+                assert (run.status, run.new, run.latest) == ("succeeded", 20, 10), (name, nth)
 
 
 @pytest.mark.parametrize("as_date", [False, True])
@@ -254,7 +254,7 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
     async with open_day_harness(make_settings(), pages, at=datetime.now(UTC)) as harness:
         harness.api.faults.plan(always(busy(seconds, as_date=as_date)), when=when, nth=2)
         run = await harness.ingest(day)
-        assert (run["status"], run["new"], run["latest"]) == ("succeeded", 12, 8)
+        assert (run.status, run.new, run.latest) == ("succeeded", 12, 8)
         (refused,) = (asked for asked in harness.web.requests if asked.status == 429)
         (before,) = heard
         assert refused.pause > 0.5
@@ -272,4 +272,4 @@ async def test_whoever_wants_a_longer_wait_than_there_is_time_for_ends_the_run(m
     async with open_day_harness(make_settings(), [page("/a")], retry=retry) as harness:
         harness.api.faults.plan(always(busy(60)))
         run = await asyncio.wait_for(harness.ingest(), 5)
-        assert (run["status"], run["reason"], len(harness.api.requests)) == ("failed", "rate_limited", 1)
+        assert (run.status, run.reason, len(harness.api.requests)) == ("failed", "rate_limited", 1)

@@ -56,7 +56,7 @@ async def test_a_page_with_a_time_outside_its_window_fails_the_day(make_settings
             harness.api.faults.clear()
             harness.api.faults.plan(with_field("public_timestamp", moment), when=updated, times=None)
             run = await harness.ingest()
-            assert (run["status"], run["reason"]) == ("failed", "incomplete"), moment
+            assert (run.status, run.reason) == ("failed", "incomplete"), moment
             assert await harness.buckets() == {}, moment
 
 
@@ -69,7 +69,7 @@ async def test_no_value_of_a_field_keeps_a_day_from_ending(make_settings: MakeSe
             fault = with_field(name, title) if title != "\ud800 half" else with_field(name, "half")
             harness.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
             run = await harness.ingest()
-            assert (run["status"], run["items"]) == ("succeeded", 2), name
+            assert (run.status, run.items) == ("succeeded", 2), name
             assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}, name
 
 
@@ -81,7 +81,7 @@ async def test_no_taxon_keeps_a_day_from_ending(make_settings: MakeSettings, tax
     """Issue 7, bad input."""
     async with open_day_harness(make_settings(), pages()) as harness:
         harness.api.faults.plan(with_taxon(taxon), when=ApiRequest.is_content, times=None)
-        assert (await harness.ingest())["status"] == "succeeded"
+        assert (await harness.ingest()).status == "succeeded"
         assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 
 
@@ -89,10 +89,10 @@ async def test_a_link_that_cannot_be_kept_is_told_with_the_day(make_settings: Ma
     """Spec 6.5: a day is not complete without saying what is missing."""
     async with open_day_harness(make_settings(), [page("/new"), page("mailto:desk@example.org")]) as harness:
         run = await harness.ingest()
-        assert (run["status"], run["items"], run["fetched"]) == ("succeeded", 1, 4)
-        assert run["error"].startswith("1 could not be kept, such as mailto:desk@example.org")
+        assert (run.status, run.items, run.fetched) == ("succeeded", 1, 4)
+        assert run.error.startswith("1 could not be kept, such as mailto:desk@example.org")
         (stands,) = (await harness.view()).sources
-        assert stands.error == run["error"]
+        assert stands.error == run.error
 
 
 @pytest.mark.parametrize("code", [401, 403, 422])
@@ -103,7 +103,7 @@ async def test_a_content_api_that_refuses_is_not_taken_for_one_that_does_not_kno
     async with open_day_harness(make_settings(), pages()) as harness:
         harness.api.faults.plan(always(status(code)), when=ApiRequest.is_content, times=None)
         run = await harness.ingest()
-        assert (run["status"], run["reason"]) == ("failed", "http_4xx")
+        assert (run.status, run.reason) == ("failed", "http_4xx")
 
 
 async def test_an_empty_day_is_believed_only_when_it_stays_empty(make_settings: MakeSettings) -> None:
@@ -111,7 +111,7 @@ async def test_an_empty_day_is_believed_only_when_it_stays_empty(make_settings: 
     async with open_day_harness(make_settings(), pages()) as harness:
         fault = empty_for(times_asked := [])
         harness.api.faults.plan(fault, when=ApiRequest.is_search, times=2)
-        assert (await harness.ingest())["status"] == "succeeded"
+        assert (await harness.ingest()).status == "succeeded"
         assert len(times_asked) == 2
         assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 

@@ -405,10 +405,10 @@ async def test_the_items_of_a_failed_day_are_handed_off(make_settings: Callable[
     async with open_day_harness(make_settings(), pages, at=NIGHT, fetch_items=None) as harness:
         harness.api.faults.plan(always(status(500)), when=ApiRequest.is_content, times=None)
         ended = await harness.ingest()
-        assert ended["status"] == "failed"
-        assert ended["items"]
+        assert ended.status == "failed"
+        assert ended.items
         kept = await harness.rows("SELECT status, reason_code FROM ingestion_handoffs")
-    assert kept == [("completed", "ingestion_job_queued")] * ended["items"]
+    assert kept == [("completed", "ingestion_job_queued")] * ended.items
 
 
 @pytest.mark.both_servers

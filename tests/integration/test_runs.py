@@ -18,6 +18,7 @@ from headwater.core.source import Source
 from headwater.db import sources
 from headwater.demo.answers import always, hang, status
 from headwater.demo.api import ApiRequest
+from headwater.discovery.operations import RunFilter
 from tests import kinds
 from tests.govuk import DAY, NIGHT, NOON, DayHarness, open_day_harness, page
 from tests.waiting import until
@@ -42,7 +43,10 @@ class Scheduler:
 
 async def runs(harness: DayHarness, *columns: str) -> list[tuple[Any, ...]]:
     """The runs, oldest first."""
-    return [tuple(row[name] for name in columns) for row in reversed(await harness.operations.runs.listed())]
+    return [
+        tuple(getattr(run, name) for name in columns)
+        for run in reversed(await harness.operations.runs.list_runs(RunFilter()))
+    ]
 
 
 async def test_the_slot_at_two_in_london_reads_the_day_before(make_settings: MakeSettings) -> None:
@@ -202,15 +206,15 @@ async def test_a_stop_ends_what_was_begun_by_hand(make_settings: MakeSettings) -
         stop = asyncio.Event()
         role = asyncio.create_task(harness.operations.runs.run(stop, 0))
         run = await harness.operations.runs.begin_ingest("govuk", DAY)
-        assert (run["status"], run["finished_at"], run["seconds"]) == ("running", None, None)
+        assert (run.status, run.finished_at, run.seconds) == ("running", None, None)
         assert await harness.state() == "running"
         await until(lambda: harness.api.requests)
         stop.set()
         await role
-        ended = await harness.operations.runs.get(run["id"])
-        assert (ended["status"], ended["reason"]) == ("failed", "shutdown")
+        ended = await harness.operations.runs.get(run.id)
+        assert (ended.status, ended.reason) == ("failed", "shutdown")
         harness.api.faults.clear()
-        assert (await harness.ingest())["status"] == "succeeded"
+        assert (await harness.ingest()).status == "succeeded"
 
 
 async def test_a_run_that_takes_longer_than_its_deadline_has_failed_and_keeps_its_items(
@@ -223,12 +227,12 @@ async def test_a_run_that_takes_longer_than_its_deadline_has_failed_and_keeps_it
         await harness.settings(deadline=2)
         harness.api.faults.plan(always(hang), when=ApiRequest.is_content, nth=3, times=None)
         run = await harness.ingest()
-        assert (run["status"], run["reason"], run["items"]) == ("failed", "timeout", 6)
-        assert run["error"] == "Reading govuk took longer than its deadline of 2 seconds."
-        assert 2 <= run["seconds"] < 10
+        assert (run.status, run.reason, run.items) == ("failed", "timeout", 6)
+        assert run.error == "Reading govuk took longer than its deadline of 2 seconds."
+        assert 2 <= run.seconds < 10
         assert await harness.buckets() == {}
         harness.api.faults.clear()
-        assert (await harness.ingest())["latest"] == 6
+        assert (await harness.ingest()).latest == 6
 
 
 async def test_only_one_run_of_a_source_goes_on_at_a_time_whoever_asks(make_settings: MakeSettings) -> None:
@@ -273,8 +277,8 @@ async def test_a_run_logs_what_it_was_and_how_it_went(make_settings: MakeSetting
             "new": 2,
             "latest": 1,
         }
-        told |= {"status": "succeeded", "source": "govuk", "run": run["id"], "log_level": "info"}
+        told |= {"status": "succeeded", "source": "govuk", "run": run.id, "log_level": "info"}
         assert {name: good[name] for name in told} == told
-        assert run["seconds"] - 0.001 <= good["duration"] <= took + 0.001  # it is rounded
+        assert run.seconds - 0.001 <= good["duration"] <= took + 0.001  # it is rounded
         assert (bad["status"], bad["reason"], bad["log_level"]) == ("failed", "not_found", "warning")
         assert "answered 404" in bad["error"]

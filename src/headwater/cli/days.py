@@ -1,8 +1,8 @@
-"""Commands about days and the runs that read them: `today`, `daily`, `ingest`, `runs`."""
+"""Commands about days and runs: `today`, `daily`, `ingest`, `runs`."""
 
 from dataclasses import asdict
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,10 +11,12 @@ from headwater.cli.common import Json, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
-from headwater.core.run import RunCounters
+from headwater.core.run import RunCounters, RunStatus
 
 if TYPE_CHECKING:
     from headwater.app.operations import Operations
+    from headwater.discovery.operations import RunRecord
+    from headwater.documents.days import DayState
 
 Source = Annotated[str | None, typer.Option(help="Only this source.")]
 
@@ -23,7 +25,7 @@ def today(
     day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is NEW and what is LATEST today."""
+    """Show the NEW and LATEST items of today."""
     wanted = _date(day)
     view = run_local(lambda operations: operations.days.day(wanted) if wanted else operations.days.today())
     if as_json:
@@ -34,7 +36,7 @@ def today(
 
 def daily(
     day: Annotated[
-        str, typer.Argument(metavar="[DATE]", help="A day as YYYY-MM-DD, or latest: the last that was read whole.")
+        str, typer.Argument(metavar="[DATE]", help="A day as YYYY-MM-DD, or latest: the last that was read to its end.")
     ] = "latest",
     source: Source = None,
     bucket: Annotated[str | None, typer.Option(help="NEW or LATEST only.")] = None,
@@ -42,7 +44,7 @@ def daily(
     document_type: Annotated[str | None, typer.Option("--type", help="Only this type, such as press_release.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
+    """Show a day as a table: its NEW and LATEST items, and whether it is complete."""
     from headwater.documents.operations import DayFilter
 
     wanted = None if day == "latest" else _date(day)
@@ -51,7 +53,7 @@ def daily(
     only = DayFilter(source, bucket.upper() if bucket else None, organisation, document_type)
     view = run_local(lambda operations: operations.days.day(wanted, only))
     if as_json:
-        print_json(asdict(view))
+        print_json(view)
     else:
         show_days.daily(view, is_filtered=only != DayFilter())
 
@@ -63,26 +65,28 @@ def ingest(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a day of a source now, and show what came. Exits 1 if it could not be read whole."""
+    """Read a day of a source now, and show the result. Exits 1 if the day could not be read to its end."""
     wanted = _date(day)
     counters = RunCounters()
-    with show_days.reading(counters, quiet=as_json):
-        ended = run_live(lambda operations: _ingest(operations, source, wanted, counters))
+    with show_days.progress(counters, quiet=as_json):
+        run, state = run_live(lambda operations: _ingest(operations, source, wanted, counters))
     if as_json:
-        print_json(ended)
+        print_json(asdict(run) | {"state": state})
     else:
-        show_days.ingested(ended)
-    if ended["status"] != "succeeded":
+        show_days.ingested(run, state)
+    if run.status is not RunStatus.SUCCEEDED:
         raise typer.Exit(1)
 
 
-async def _ingest(operations: "Operations", source: str, day: date | None, counters: RunCounters) -> dict[str, Any]:
-    """Read a day; return the run, and how the day stands after it."""
+async def _ingest(
+    operations: "Operations", source: str, day: date | None, counters: RunCounters
+) -> tuple["RunRecord", "DayState"]:
+    """Read a day. Return the run and the state of the day after it."""
     from headwater.documents.operations import DayFilter
 
-    ended = await operations.runs.ingest(source, day, counters)
-    (stands,) = (await operations.days.day(ended["day"], DayFilter(source=source))).sources
-    return ended | {"state": stands.state}
+    run = await operations.runs.ingest(source, day, counters)
+    (found,) = (await operations.days.day(run.day, DayFilter(source=source))).sources
+    return run, found.state
 
 
 def runs(
@@ -92,17 +96,17 @@ def runs(
     limit: Annotated[int, typer.Option(min=1, max=500)] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show the last runs, newest first: scheduled ones, and those that somebody asked for."""
-    if status not in (None, "running", "succeeded", "failed"):
-        raise OperatorError(f"--status: is running, succeeded or failed, not {status!r}.", reason=Reason.BAD_REQUEST)
-    wanted = _date(day)
-    rows: list[dict[str, Any]] = run_local(
-        lambda operations: operations.runs.listed(source=source, status=status, day=wanted, limit=limit)
-    )
+    """Show the last runs, newest first."""
+    from headwater.discovery.operations import RunFilter
+
+    if status not in (None, *RunStatus):
+        raise OperatorError(f"--status: is {', '.join(RunStatus)}, not {status!r}.", reason=Reason.BAD_REQUEST)
+    only = RunFilter(source, RunStatus(status) if status else None, _date(day))
+    found = run_local(lambda operations: operations.runs.list_runs(only, limit))
     if as_json:
-        print_json({"runs": rows})
+        print_json({"runs": found})
     else:
-        show_days.runs(rows)
+        show_days.runs(found)
 
 
 def _date(text: str | None) -> date | None:

@@ -18,6 +18,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from headwater.app.doctor import Finding
     from headwater.app.schema import MigrationStatus
+    from headwater.documents.days import DayItem
     from headwater.documents.operations import Hit
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -66,23 +67,23 @@ def ready(address: str) -> None:
     console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
 
 
-def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> None:
-    """Show the index of a day. A brief one has no addresses, and cut titles."""
-    if not rows:
+def day(wanted: date, items: "Sequence[DayItem]", *, brief: bool = False) -> None:
+    """Show a day's index. The brief form has no addresses and cuts titles to the width."""
+    if not items:
         console.print(f"{wanted}: nothing new and nothing updated.")
         return
-    counts = Counter(row["bucket"] for row in rows)
+    counts = Counter(item.bucket for item in items)
     console.print(f"[bold]{wanted}[/]: {counts['NEW']} NEW, {counts['LATEST']} LATEST")
-    for source in dict.fromkeys(row["source"] for row in rows):
+    for source in dict.fromkeys(item.source for item in items):
         console.print(f"\n[bold]{plain(source)}[/]")
-        for row in rows:
-            if row["source"] == source:
-                title = f"  {row['bucket']:<6} {plain(row['title'] or '(no title)')}"
+        for item in items:
+            if item.source == source:
+                title = f"  {item.bucket:<6} {plain(item.title or '(no title)')}"
                 if brief:
                     print_cut(title)
                 else:
                     console.print(title)
-                    console.print(f"         [dim]{plain(row['url'])}[/]")
+                    console.print(f"         [dim]{plain(item.url)}[/]")
 
 
 def hits(query: str, found: "Sequence[Hit]") -> None:

@@ -1,27 +1,32 @@
-"""A run: one reading of a source that somebody answers for."""
+"""A run: one reading of a source for a slot of its schedule or for a user."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Trigger(StrEnum):
-    """What began a run."""
+    """The cause of a run."""
 
-    SCHEDULE = "schedule"  # a slot of its source's schedule
-    MANUAL = "manual"  # somebody asked for a day
-    SYNC = "sync"  # somebody asked for whatever there is now
+    SCHEDULE = "schedule"  # a slot of the source's schedule
+    MANUAL = "manual"  # a user asked for a day
+    SYNC = "sync"  # a user asked for everything there is now
+
+
+class RunStatus(StrEnum):
+    """The state of a run."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
 
 
 @dataclass(slots=True)
 class RunCounters:
-    """What a kind counts while it reads: answers, records in them, and how many there are by the source's own word.
+    """The progress that a kind counts while it reads. A progress bar shows `stage`, `done` and `of`."""
 
-    `stage`, `done` and `of` are for whoever watches: what it does now, and how far it is with that.
-    """
-
-    pages: int = 0
-    fetched: int = 0
-    total: int | None = None
+    pages: int = 0  # answers
+    fetched: int = 0  # records in them
+    total: int | None = None  # records that the source states
     stage: str = ""
     done: int = 0
     of: int | None = None

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Literal
 
+from headwater.core.record import record
 from headwater.core.source import Item
 from headwater.db.pool import Connection
 from headwater.db.sql import query
@@ -72,9 +73,9 @@ async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:
     await connection.execute(query("move_items"), list(moved), list(moved.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DayFilter:
-    """What to show of a day; None: whatever there is."""
+    """A choice of a day's items. A field that is None matches all of them."""
 
     source: str | None = None
     bucket: str | None = None
@@ -82,48 +83,74 @@ class DayFilter:
     document_type: str | None = None
 
 
+@record
+class DayItem:
+    """An item of a day's index, with the dates that put it there."""
+
+    source: str
+    bucket: Literal["NEW", "LATEST"]
+    rule: str | None
+    """The rule that found the dates, if the source has several."""
+    title: str
+    url: str
+    published_at: datetime | None
+    """None: before the day of its update; the date is unknown."""
+    published_is_sighting: bool
+    """The source gave no date; this is when the item was first seen."""
+    updated_at: datetime | None
+    tags: dict[str, Any]
+    document_id: int | None
+
+
+@record
+class DayReading:
+    """When a source's day was read to its end, and the last run for it."""
+
+    source: str
+    read_at: datetime | None
+    run_id: int | None
+    run_status: str | None
+    run_reason: str | None
+    run_error: str | None
+
+
 async def rebuild_days(connection: Connection, source_id: int, days: Mapping[date, tuple[datetime, datetime]]) -> None:
-    """Build days of a source anew, given with their first moments and their ends."""
-    await connection.execute(
-        query("build_days"),
-        source_id,
-        list(days),
-        [start for start, _ in days.values()],
-        [end for _, end in days.values()],
-    )
+    """Rebuild days of a source's index. `days` maps each day to its first moment and its end."""
+    starts, ends = [start for start, _ in days.values()], [end for _, end in days.values()]
+    await connection.execute(query("build_days"), source_id, list(days), starts, ends)
 
 
 async def count_day(connection: Connection, source_id: int, day: date) -> tuple[int, int]:
-    """Count what is NEW and what is LATEST on a day of a source."""
+    """Return the numbers of NEW and LATEST items on a day of a source."""
     row = await connection.fetchrow(query("count_day"), source_id, day)
     assert row is not None, "a count always answers"
     return row["new"], row["latest"]
 
 
 async def note_day_read(connection: Connection, source_id: int, day: date, read_at: datetime, end: datetime) -> None:
-    """Keep when a day of a source, which ends then, was read whole."""
+    """Save when a day of a source, which ends at `end`, was read to its end."""
     await connection.execute(query("note_day_read"), source_id, day, read_at, end)
 
 
 async def last_days_read(connection: Connection, source_id: int, limit: int) -> list[tuple[date, datetime]]:
-    """List the newest days of a source that were read whole, and when; newest first."""
+    """Return the newest days of a source that were read to their ends, newest first, and when."""
     return [(row["day"], row["read_at"]) for row in await connection.fetch(query("last_days_read"), source_id, limit)]
 
 
-async def day_states(connection: Connection, source_ids: Collection[int], day: date) -> list[dict[str, Any]]:
-    """Tell how sources stand with a day."""
-    return [dict(row) for row in await connection.fetch(query("day_states"), list(source_ids), day)]
+async def list_day_readings(connection: Connection, source_ids: Collection[int], day: date) -> list[DayReading]:
+    """Return the readings of a day by sources."""
+    return [DayReading(**row) for row in await connection.fetch(query("list_day_readings"), list(source_ids), day)]
 
 
 async def last_day_indexed(connection: Connection, source_id: int | None, until: date) -> date | None:
-    """Return the newest day, of a source or of all, that has anything in the index."""
+    """Return the newest day with items in the index, of one source or of all."""
     day: date | None = await connection.fetchval(query("last_day_indexed"), source_id, until)
     return day
 
 
-async def read_day(connection: Connection, day: date, only: DayFilter) -> list[dict[str, Any]]:
-    """List what was NEW and what was LATEST on a day, by source."""
+async def read_day(connection: Connection, day: date, only: DayFilter) -> list[DayItem]:
+    """Return the NEW and LATEST items of a day, by source."""
     rows = await connection.fetch(
         query("read_day"), day, only.source, only.bucket, only.organisation, only.document_type
     )
-    return [dict(row) for row in rows]
+    return [DayItem(**row) for row in rows]

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
-from headwater.core.run import RunCounters, Trigger
+from headwater.core.record import record
+from headwater.core.run import RunCounters, RunStatus, Trigger
 from headwater.core.slot_state import PastRun
 from headwater.core.source import Source
 from headwater.db.pool import Connection
@@ -15,7 +15,7 @@ from headwater.db.sql import query
 
 @dataclass(frozen=True, slots=True)
 class RunClaim:
-    """A run that is ours until the lease ends. `day`: the one it reads, where its source is one of dated days."""
+    """A run that this process holds until the lease ends. `day` is the day it reads, for a source of dated days."""
 
     id: int
     slot: datetime | None
@@ -26,7 +26,7 @@ class RunClaim:
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ends: well or not as its reason says."""
+    """The end of a run. The reason says whether it succeeded."""
 
     reason: Reason
     error: str | None = None
@@ -34,6 +34,50 @@ class RunEnding:
     items: int | None = None
     new: int | None = None
     latest: int | None = None
+
+
+@record
+class RunRecord:
+    """One reading of a source for a slot of its schedule or for a user."""
+
+    id: int
+    source: str
+    trigger: Trigger
+    slot: datetime | None
+    """The time of its schedule that it is for."""
+    day: date | None
+    """The day it reads."""
+    status: RunStatus
+    reason: str | None
+    """A code from the closed list of reasons."""
+    error: str | None
+    items: int | None
+    """Items saved."""
+    pages: int | None
+    """Answers of the source's search."""
+    fetched: int | None
+    """Records in them."""
+    total: int | None
+    """The number of records that the source states."""
+    new: int | None
+    latest: int | None
+    started_at: datetime
+    finished_at: datetime | None
+    seconds: float | None
+    attempts: int
+    """The number of this run among the runs of its slot."""
+
+
+@record
+class RunFilter:
+    """A choice of runs. A field that is None matches all of them."""
+
+    source: str | None = None
+    status: RunStatus | None = None
+    day: date | None = None
+    before: int | None = None
+    """Only runs with a lower id."""
+    run_id: int | None = None
 
 
 async def take_run(
@@ -46,7 +90,7 @@ async def take_run(
     slot: datetime | None = None,
     day: date | None = None,
 ) -> RunClaim | None:
-    """Begin a run; None when the source has one under way, or somebody has or had the slot."""
+    """Start a run. Return None if the source has a run under way, or if its slot is done."""
     run_id = await connection.fetchval(
         query("take_run"), source.id, trigger, slot, day, now, lease.holder, lease.token, lease.until
     )
@@ -54,25 +98,24 @@ async def take_run(
 
 
 async def renew_run(connection: Connection, run: RunClaim, until: datetime) -> bool:
-    """Keep a run's lease until then; False when it has been taken back."""
+    """Renew a run's lease. Return False if the lease is lost."""
     return bool(await connection.fetchval(query("renew_run"), run.id, run.lease.token, until))
 
 
 async def end_run(connection: Connection, run: RunClaim, ending: RunEnding, now: datetime) -> bool:
-    """End a run; False when its lease has been taken back."""
-    status = "succeeded" if ending.reason.kind is ReasonClass.DONE else "failed"
+    """End a run. Return False if its lease is lost."""
+    is_done = ending.reason.kind is ReasonClass.DONE
     counters = ending.counters or RunCounters()
-    counted = (counters.pages, counters.fetched, counters.total) if run.day else (None, None, None)
     return bool(
         await connection.fetchval(
             query("end_run"),
             run.id,
             run.lease.token,
-            status,
+            RunStatus.SUCCEEDED if is_done else RunStatus.FAILED,
             ending.reason,
             ending.error,
             ending.items,
-            *counted,
+            *((counters.pages, counters.fetched, counters.total) if run.day else (None, None, None)),
             ending.new,
             ending.latest,
             now,
@@ -81,12 +124,12 @@ async def end_run(connection: Connection, run: RunClaim, ending: RunEnding, now:
 
 
 async def drop_run(connection: Connection, run: RunClaim) -> None:
-    """Forget a run that could not begin just now."""
+    """Delete a run that could not start."""
     await connection.execute(query("drop_run"), run.id, run.lease.token)
 
 
 async def slot_runs(connection: Connection, source_id: int, since: datetime) -> dict[datetime, list[PastRun]]:
-    """Return what became of the slots of a source, from one on."""
+    """Return the runs of a source's slots from a time on, by slot."""
     past: dict[datetime, list[PastRun]] = {}
     for row in await connection.fetch(query("slot_runs"), source_id, since):
         reason = Reason.of(row["reason"]) if row["reason"] else None
@@ -95,26 +138,19 @@ async def slot_runs(connection: Connection, source_id: int, since: datetime) -> 
 
 
 async def run_under_way(connection: Connection, source_id: int) -> tuple[int, datetime] | None:
-    """Return the run that a source has under way, if any, and when its lease ends."""
+    """Return the id of a source's run under way and the end of its lease, or None."""
     row = await connection.fetchrow(query("run_under_way"), source_id)
     return (row["id"], row["lease_until"]) if row else None
 
 
-async def list_runs(
-    connection: Connection,
-    *,
-    source: str | None = None,
-    status: str | None = None,
-    day: date | None = None,
-    before: int | None = None,
-    run_id: int | None = None,
-    limit: int = 50,
-) -> list[dict[str, Any]]:
+async def list_runs(connection: Connection, only: RunFilter, limit: int = 50) -> list[RunRecord]:
     """List runs, newest first."""
-    rows = await connection.fetch(query("list_runs"), source, status, day, before, run_id, limit)
-    return [dict(row) for row in rows]
+    rows = await connection.fetch(
+        query("list_runs"), only.source, only.status, only.day, only.before, only.run_id, limit
+    )
+    return [RunRecord(**row) for row in rows]
 
 
 async def return_expired_runs(connection: Connection, now: datetime) -> int:
-    """Take runs back from holders that are late; return how many."""
+    """End the runs whose leases expired. Return their number."""
     return len(await connection.fetch(query("return_expired_runs"), now))

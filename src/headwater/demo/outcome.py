@@ -21,6 +21,7 @@ from headwater.demo.plan import Ends
 from headwater.demo.progress import counted
 from headwater.demo.visits import TOLERANCE_SECONDS, DemoRequest
 from headwater.demo.web import DemoWeb
+from headwater.documents.days import DayItem
 from headwater.documents.operations import DayFilter, Document
 from headwater.sources.health import SourceSummary
 
@@ -79,7 +80,7 @@ class DemoOutcome:
     day: date
     documents: dict[str, int]  # by host
     outcomes: list[OutcomeGroup]
-    items: list[dict[str, Any]]
+    items: list[DayItem]
     articles: CanonicalTotals
     seconds: dict[str, float]  # by stage
     checks: list[Check]
@@ -180,8 +181,8 @@ def _describe_end(reason: str | None, waiting_reason: str | None) -> str:
     return f"waits ({waiting_reason or _NEVER_TRIED})" if reason is None else str(reason)
 
 
-def _check_feeds(expected: Expected, sources: list[SourceSummary], daily: list[dict[str, Any]]) -> Check:
-    buckets = Counter((item["source"], item["bucket"]) for item in _dated(daily))
+def _check_feeds(expected: Expected, sources: list[SourceSummary], daily: list[DayItem]) -> Check:
+    buckets = Counter((item.source, item.bucket) for item in _dated(daily))
     by_url = {source.settings.get("feed_url"): source for source in sources}
     found, right = {}, {}
     for feed in expected.feeds.values():
@@ -194,16 +195,16 @@ def _check_feeds(expected: Expected, sources: list[SourceSummary], daily: list[d
     return Check("every feed has its items, NEW and LATEST", counted(len(expected.feeds), "feed"), wrong)
 
 
-def _check_other_sources(expected: Expected, sources: list[SourceSummary], daily: list[dict[str, Any]]) -> Check:
+def _check_other_sources(expected: Expected, sources: list[SourceSummary], daily: list[DayItem]) -> Check:
     feeds = {feed.url for feed in expected.feeds.values()}
     with_feed = {source.name for source in sources if source.settings.get("feed_url") in feeds}
-    found = {item["url"]: item["bucket"] for item in _dated(daily) if item["source"] not in with_feed}
+    found = {item.url: item.bucket for item in _dated(daily) if item.source not in with_feed}
     wrong = tuple(_compare(expected.today_links, found))
     return Check("every other source has its NEW and LATEST", counted(len(found), "page"), wrong)
 
 
-def _dated(daily: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    return (item for item in daily if not item["published_is_sighting"])
+def _dated(daily: list[DayItem]) -> Iterable[DayItem]:
+    return (item for item in daily if not item.published_is_sighting)
 
 
 async def _check_day(operations: Operations, expected: Expected) -> Check:
@@ -211,7 +212,7 @@ async def _check_day(operations: Operations, expected: Expected) -> Check:
     if not expected.day_links:
         return Check(name, "no such source")
     view = await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))
-    found = {item["url"]: item["bucket"] for item in view.items}
+    found = {item.url: item.bucket for item in view.items}
     wrong = _compare(expected.day_links, found)
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))

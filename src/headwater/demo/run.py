@@ -22,6 +22,7 @@ from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError, RunUnderWay
 from headwater.core.frontier import FrontierStatus
 from headwater.core.reasons import Reason
+from headwater.core.run import RunStatus
 from headwater.core.settings import SETTINGS_FILE, Settings
 from headwater.core.urls import host_of
 from headwater.db.context import open_database_context
@@ -249,7 +250,7 @@ async def _read_day(operations: Operations, expected: Expected, progress: Progre
     progress("day", 0, 1, f"GOV.UK on {expected.day}")
     run = await operations.runs.ingest(DATED_SOURCE, expected.day)
     progress("day", 1, 1, "")
-    return bool(run["status"] == "succeeded")
+    return run.status is RunStatus.SUCCEEDED
 
 
 async def _fetch_pages(

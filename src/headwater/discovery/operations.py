@@ -1,8 +1,7 @@
-"""What a door may ask of runs: which there were, and to read a day now."""
+"""Operations on runs: list them, and read a day now."""
 
 import asyncio
 from datetime import date
-from typing import Any
 
 import structlog
 
@@ -18,56 +17,50 @@ from headwater.core.source import Source
 from headwater.core.waiting import finish_or_cancel
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
+from headwater.db.runs import RunFilter as RunFilter
+from headwater.db.runs import RunRecord as RunRecord
 from headwater.discovery.runs import StartedRun
 from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()
 
 
-async def in_the_way(context: DatabaseContext, source: Source) -> RunUnderWay:
-    """Tell what keeps a run of a source from being begun: another, or a poll."""
+async def explain_busy(context: DatabaseContext, source: Source) -> RunUnderWay:
+    """Return the error for a source that another run or a poll is reading."""
     async with context.database.connection() as connection:
         other = await runs.run_under_way(connection, source.id)
-    told = "a poll or a backfill, which is no run, is reading it just now; try again when that is over"
+    why = "a poll or a backfill is reading it now; try again when it ends"
     if other:
         run_id, until = other
-        told = f"run {run_id} of it is under way (if that has died, it is over at {until:%H:%M:%S} UTC)"
-    message = f"Source {source.name}: {told}; only one runs at a time."
+        why = f"run {run_id} of it is under way (if its process died, it ends at {until:%H:%M:%S} UTC)"
+    message = f"Source {source.name}: {why}; only one runs at a time."
     return RunUnderWay(message, run_id=other[0] if other else None)
 
 
 class RunOperations:
-    """Answers from the runs that are kept."""
+    """Reads runs."""
 
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
 
-    async def listed(
-        self,
-        *,
-        source: str | None = None,
-        status: str | None = None,
-        day: date | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[dict[str, Any]]:
-        """List runs, newest first; raise for a source that there is not."""
+    async def list_runs(self, only: RunFilter, limit: int = 50) -> list[RunRecord]:
+        """List runs, newest first. Raises OperatorError for an unknown source."""
         async with self._context.database.connection() as connection:
-            if source is not None:
-                await sources.require_source(connection, source)
-            return await runs.list_runs(connection, source=source, status=status, day=day, before=before, limit=limit)
+            if only.source is not None:
+                await sources.require_source(connection, only.source)
+            return await runs.list_runs(connection, only, limit)
 
-    async def get(self, run_id: int) -> dict[str, Any]:
+    async def get(self, run_id: int) -> RunRecord:
         """Return a run."""
         async with self._context.database.connection() as connection:
-            found = await runs.list_runs(connection, run_id=run_id)
+            found = await runs.list_runs(connection, RunFilter(run_id=run_id))
         if not found:
             raise HeadwaterError(f"There is no run {run_id}.", reason=Reason.UNKNOWN_RUN)
         return found[0]
 
 
 class LiveRunOperations(RunOperations):
-    """The same in a process that reaches out. What was begun here in the background ends with its role."""
+    """Starts runs too. Runs in the background end with this role."""
 
     def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
         super().__init__(runtime.context)
@@ -75,39 +68,39 @@ class LiveRunOperations(RunOperations):
         self._metrics = metrics
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def ingest(self, name: str, day: date | None, counters: RunCounters | None = None) -> dict[str, Any]:
-        """Read a day of a source now, by default the last that is over; return the run, however it ended."""
-        begun = await self._begin(name, day)
-        polled = await self._carry_out(begun, counters)
-        if polled.deferred:
-            raise OperatorError(f"Source {name} cannot be read just now: {polled.error}", reason=polled.reason)
-        return await self.get(begun.run.id)
+    async def ingest(self, name: str, day: date | None, counters: RunCounters | None = None) -> RunRecord:
+        """Read a day of a source now, by default the last day that is over. Return the run, also if it failed."""
+        started = await self._begin(name, day)
+        result = await self._execute(started, counters)
+        if result.deferred:
+            raise OperatorError(f"Source {name} cannot be read now: {result.error}", reason=result.reason)
+        return await self.get(started.run.id)
 
-    async def begin_ingest(self, name: str, day: date | None) -> dict[str, Any]:
-        """Begin to read a day of a source, and leave it to the background; return the run."""
-        begun = await self._begin(name, day)
-        task = asyncio.create_task(self._carry_out_alone(begun))
+    async def begin_ingest(self, name: str, day: date | None) -> RunRecord:
+        """Start to read a day of a source in the background. Return the run."""
+        started = await self._begin(name, day)
+        task = asyncio.create_task(self._execute_in_background(started))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        return await self.get(begun.run.id)
+        return await self.get(started.run.id)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Let what was begun go on until `stop`; then let it end within the grace, or give it back."""
+        """Wait for `stop`. Then let the runs end within the grace, or release them."""
         await stop.wait()
         await finish_or_cancel(self._under_way, grace_seconds)
 
     async def _begin(self, name: str, day: date | None) -> StartedRun:
         async with self._context.database.connection() as connection:
             source = await sources.require_source(connection, name)
-        wanted = self._day(source, day)
-        await rescue_expired(self._context)  # there may be nobody else who does
-        begun = await self._runtime.runner.begin(source, Trigger.MANUAL, day=wanted)
-        if begun is None:
-            raise await in_the_way(self._context, source)
-        return begun
+        wanted = self._choose_day(source, day)
+        await rescue_expired(self._context)  # no other process may do it
+        started = await self._runtime.runner.begin(source, Trigger.MANUAL, day=wanted)
+        if started is None:
+            raise await explain_busy(self._context, source)
+        return started
 
-    def _day(self, source: Source, day: date | None) -> date:
-        """Return the day to read; refuse what is none that can be."""
+    def _choose_day(self, source: Source, day: date | None) -> date:
+        """Return the day to read. Refuse a day that cannot be read."""
         kind = get_kind(source)
         if not kind.dated:
             raise OperatorError(
@@ -126,14 +119,13 @@ class LiveRunOperations(RunOperations):
             )
         return day
 
-    async def _carry_out(self, begun: StartedRun, counters: RunCounters | None = None) -> PollResult:
-        polled = await self._runtime.runner.execute_and_log(begun, counters)
-        self._metrics.count_poll(polled)
-        return polled
+    async def _execute(self, started: StartedRun, counters: RunCounters | None = None) -> PollResult:
+        result = await self._runtime.runner.execute_and_log(started, counters)
+        self._metrics.count_poll(result)
+        return result
 
-    async def _carry_out_alone(self, begun: StartedRun) -> None:
-        """Carry a run out that nobody waits for; whatever happens to it, its row tells."""
+    async def _execute_in_background(self, started: StartedRun) -> None:
         try:
-            await self._carry_out(begun)
+            await self._execute(started)
         except Exception:
-            log.exception("ingest.failed", source=begun.claim.source.name, run=begun.run.id)
+            log.exception("ingest.failed", source=started.claim.source.name, run=started.run.id)

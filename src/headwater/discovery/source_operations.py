@@ -20,7 +20,7 @@ from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.db.sources import PollClaim
-from headwater.discovery.operations import in_the_way
+from headwater.discovery.operations import explain_busy
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
 from headwater.discovery.trial import OnStage, Trial, TrialResult, make_http
@@ -264,7 +264,7 @@ class LiveSourceOperations(SourceOperations):
         day = self._get_last_day(source) if chosen is Method.FEED else None
         begun = await self._runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
-            raise await in_the_way(self._context, source)
+            raise await explain_busy(self._context, source)
         return await self._wait(source, self._runner.execute(begun, on_urls=on_urls))
 
     async def backfill(self, name: str, since: date, on_urls: OnUrls = lambda _: None) -> PollResult:
@@ -285,7 +285,7 @@ class LiveSourceOperations(SourceOperations):
             if not await sources.request_backfill(connection, source.id, moment, self._context.clock.now()):
                 methods = await sources.list_methods(connection, source.id)
                 if any(row.method is Method.SITEMAP for row in methods):
-                    raise await in_the_way(self._context, source)
+                    raise await explain_busy(self._context, source)
                 raise OperatorError(_explain_no_backfill(source, since), reason=Reason.BAD_REQUEST)
             return await self._claim(connection, source.name, Method.SITEMAP) if claims else None
 

@@ -1,175 +1,173 @@
-"""What a door may ask of days: what was NEW and LATEST on one, and whether it was read whole."""
+"""Operations on days: the NEW and LATEST items of a day, and whether its sources were read to their ends."""
 
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from headwater.core import cron
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.source import Source
 from headwater.core.text import make_storable
 from headwater.db import items, runs, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.items import DayFilter
+from headwater.db.items import DayFilter, DayReading
+from headwater.db.items import DayItem as DayItem
 from headwater.db.pool import Connection
+from headwater.db.runs import RunFilter
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
 
-# Read this long after its end, a day lacks too much of what was updated again since.
+# A day that is read later than this after its end lacks too many updates.
 _ON_TIME = timedelta(hours=6)
 _FIRST, _LAST = date(1000, 1, 1), date(3000, 1, 1)
-_LOOKED_BACK = 30  # days, for the last that was read after its end
+_MAX_DAYS_BACK = 30  # to look for the last day that was read after its end
 
 
 class DayState(StrEnum):
-    """How a source of dated days stands with a day."""
+    """The state of a day of a source."""
 
-    COMPLETE = "complete"  # read whole, soon after its end
-    RECONSTRUCTED = "reconstructed"  # read whole, but long after: what was updated again since is missing
-    SO_FAR = "so_far"  # read whole, but before its end
+    COMPLETE = "complete"  # read to its end, soon after it
+    RECONSTRUCTED = "reconstructed"  # read long after its end: items that were updated again since are missing
+    SO_FAR = "so_far"  # read before its end
     RUNNING = "running"  # being read for the first time
-    FAILED = "failed"  # could not be read whole
+    FAILED = "failed"
     NOT_READ = "not_read"
 
 
-_WHOLE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
+_COMPLETE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
+_DatedSources = dict[str, tuple[Source, Kind]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceDay:
-    """A source of dated days, and how it stands with a day."""
+    """The state of a day of a source of dated days."""
 
     source: str
     day: date
     timezone: str
+    """The time zone of the day."""
     state: DayState
     read_at: datetime | None = None
-    run_id: int | None = None  # its last run for that day
-    reason: str | None = None  # why that failed
-    error: str | None = None  # in words; or what could not be kept, though all was read
+    """When the day was read to its end."""
+    run_id: int | None = None
+    """The last run for the day."""
+    reason: str | None = None
+    """Why that run failed: a code from the closed list of reasons."""
+    error: str | None = None
+    """The error as text, or the items that could not be saved though the day was read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DayView:
-    """A day: what was NEW and LATEST, how its sources stand, and which of them should have a later one by now."""
+    """The NEW and LATEST items of a day."""
 
     day: date
-    items: list[dict[str, Any]]
-    sources: list[SourceDay] = field(default_factory=list)
-    behind: list[SourceDay] = field(default_factory=list)
+    sources: list[SourceDay]
+    """The sources of dated days, and whether their day is complete."""
+    behind: list[SourceDay]
+    """The sources that should have a later day by now; only for the latest day."""
+    items: list[DayItem]
 
 
 class DayOperations:
-    """Answers from the daily index."""
+    """Reads the daily index."""
 
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
 
     async def today(self, only: DayFilter | None = None) -> DayView:
-        """Return today, in the time zone of this program."""
+        """Return today in the time zone of this program."""
         today = day_of(self._context.clock.now(), self._context.settings.timezone)
         return await self.day(today, only)
 
     async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
-        """Return a day; None: the last that every look shows alike, read whole after its end."""
+        """Return a day, or by default the latest day that was read after its end."""
         only = DayFilter(*(value if value is None else make_storable(value) for value in astuple(only or DayFilter())))
         if wanted and not _FIRST < wanted < _LAST:
-            raise OperatorError(f"{wanted} is no day that anything happens on.", reason=Reason.BAD_REQUEST)
-        async with self._context.database.connection() as connection:
-            dated = await self._dated(connection, only.source)
-            day = wanted or await self._latest(connection, dated, only.source)
-            return DayView(
-                day,
-                await items.read_day(connection, day, only),
-                await self._states(connection, dated, day),
-                await self._behind(connection, dated, day) if wanted is None else [],
+            raise OperatorError(
+                f"{wanted} is out of range: choose a year from 1000 to 2999.", reason=Reason.BAD_REQUEST
             )
+        async with self._context.database.connection() as connection:
+            dated = await self._find_dated(connection, only.source)
+            day = wanted or await self._find_latest(connection, dated, only.source)
+            found = await items.read_day(connection, day, only)
+            states = await self._read_states(connection, dated, day)
+            behind = await self._find_behind(connection, dated, day) if wanted is None else []
+            return DayView(day, states, behind, found)
 
-    async def _dated(self, connection: Connection, name: str | None) -> dict[str, tuple[Source, Kind]]:
-        """Return the sources of dated days, or the one of that name; raise where there is no source of it."""
+    async def _find_dated(self, connection: Connection, name: str | None) -> _DatedSources:
+        """Return the sources of dated days, or the one with a name. Raises OperatorError for an unknown name."""
         known = await sources.get_all_sources(connection)
         if name is not None and name not in [source.name for source in known]:
             raise sources.unknown_source(name)
-        found: dict[str, tuple[Source, Kind]] = {}
+        found: _DatedSources = {}
         for source in known:
             try:
                 kind = get_kind(source)
             except OperatorError:
-                continue  # a kind that is not installed here; `source list` tells
+                continue  # its kind is not installed; `source list` reports it
             if kind.dated and name in (None, source.name):
                 found[source.name] = source, kind
         return found
 
-    async def _latest(self, connection: Connection, dated: dict[str, tuple[Source, Kind]], name: str | None) -> date:
-        """Return the last good day: of sources of dated days the last that was read whole, else the last with items."""
-        good = [
-            day
-            for source, kind in dated.values()
-            if (source.enabled or name) and (day := await self._last_good(connection, source, kind))
-        ]
-        if good:
-            return max(good)
-        source = await sources.get_source(connection, name) if name else None
+    async def _find_latest(self, connection: Connection, dated: _DatedSources, name: str | None) -> date:
+        """Return the last day that a dated source was read to its end, or else the last day with items."""
+        complete = []
+        for source, kind in dated.values():
+            if source.enabled or name:
+                readings = await items.last_days_read(connection, source.id, _MAX_DAYS_BACK)
+                complete += [day for day, read_at in readings if read_at >= self._end(day, kind)][:1]
+        if complete:
+            return max(complete)
+        source_id = None
+        if name and (one := await sources.get_source(connection, name)):
+            source_id = one.id
         today = day_of(self._context.clock.now(), self._context.settings.timezone)
-        indexed = await items.last_day_indexed(connection, source.id if source else None, today)
+        indexed = await items.last_day_indexed(connection, source_id, today)
         if indexed is None or (name and dated):
-            told = [Reason.UNKNOWN_DAY.sentence, *[await self._last_try(connection, each) for each in dated]]
-            raise HeadwaterError(" ".join(filter(None, told)), reason=Reason.UNKNOWN_DAY)
+            attempts = [await self._explain_last_run(connection, each) for each in dated]
+            raise HeadwaterError(" ".join([Reason.UNKNOWN_DAY.sentence, *attempts]), reason=Reason.UNKNOWN_DAY)
         return indexed
 
-    async def _last_try(self, connection: Connection, name: str) -> str:
-        """Say how the last run of a source that has no good day went."""
-        tried = await runs.list_runs(connection, source=name, limit=1)
-        if not tried:
-            return f"{name} has not been tried."
-        run = tried[0]
-        told = f"{run['status']}, {run['reason']}: {run['error'] or ''}" if run["reason"] else run["status"]
-        return f"{name}, last tried for {run['day']}: {told}".rstrip(": ")
+    async def _explain_last_run(self, connection: Connection, name: str) -> str:
+        last = await runs.list_runs(connection, RunFilter(source=name), limit=1)
+        if not last:
+            return f"{name} has no runs yet."
+        run = last[0]
+        outcome = f"{run.status}, {run.reason}: {run.error or ''}" if run.reason else run.status
+        return f"{name}, last run for {run.day}: {outcome}".rstrip(": ")
 
-    async def _last_good(self, connection: Connection, source: Source, kind: Kind) -> date | None:
-        read = await items.last_days_read(connection, source.id, _LOOKED_BACK)
-        return next((day for day, read_at in read if read_at >= self._end(day, kind)), None)
-
-    async def _states(
-        self, connection: Connection, dated: dict[str, tuple[Source, Kind]], day: date
-    ) -> list[SourceDay]:
+    async def _read_states(self, connection: Connection, dated: _DatedSources, day: date) -> list[SourceDay]:
         ids = [source.id for source, _ in dated.values()]
-        rows = await items.day_states(connection, ids, day) if ids else []
-        return [self._state(row, dated[row["source"]][1], day) for row in rows]
+        readings = await items.list_day_readings(connection, ids, day) if ids else []
+        return [self._make_state(reading, dated[reading.source][1], day) for reading in readings]
 
-    async def _behind(
-        self, connection: Connection, dated: dict[str, tuple[Source, Kind]], shown: date
-    ) -> list[SourceDay]:
-        """Return the sources whose newest day should have been read by now, and was not."""
+    async def _find_behind(self, connection: Connection, dated: _DatedSources, shown: date) -> list[SourceDay]:
+        """Return the sources whose newest day should be read by now, and is not."""
         behind: list[SourceDay] = []
         for name, (source, kind) in dated.items():
             zone = self._zone(kind)
             slot = cron.last_slot(kind.schedule or "", zone, self._context.clock.now())
             if slot and slot > source.created_at and source.enabled and day_before(slot, zone) > shown:
-                (state,) = await self._states(connection, {name: (source, kind)}, day_before(slot, zone))
-                behind += [] if state.state in _WHOLE else [state]
+                (state,) = await self._read_states(connection, {name: (source, kind)}, day_before(slot, zone))
+                behind += [] if state.state in _COMPLETE else [state]
         return behind
 
-    def _state(self, row: dict[str, Any], kind: Kind, day: date) -> SourceDay:
-        read_at, end = row["read_at"], self._end(day, kind)
-        if read_at is not None:
-            late = DayState.RECONSTRUCTED if read_at > end + _ON_TIME else DayState.COMPLETE
-            state = DayState.SO_FAR if read_at < end else late
+    def _make_state(self, reading: DayReading, kind: Kind, day: date) -> SourceDay:
+        read_at, end = reading.read_at, self._end(day, kind)
+        if read_at is None:
+            states = {"running": DayState.RUNNING, "failed": DayState.FAILED}
+            state = states.get(reading.run_status or "", DayState.NOT_READ)
+        elif read_at < end:
+            state = DayState.SO_FAR
         else:
-            state = {"running": DayState.RUNNING, "failed": DayState.FAILED}.get(row["run_status"], DayState.NOT_READ)
-        failed = row["run_status"] == "failed"
+            state = DayState.RECONSTRUCTED if read_at > end + _ON_TIME else DayState.COMPLETE
+        reason = reading.run_reason if reading.run_status == "failed" else None
         return SourceDay(
-            row["source"],
-            day,
-            self._zone(kind),
-            state,
-            read_at,
-            row["run_id"],
-            row["run_reason"] if failed else None,
-            row["run_error"],
+            reading.source, day, self._zone(kind), state, read_at, reading.run_id, reason, reading.run_error
         )
 
     def _end(self, day: date, kind: Kind) -> datetime:

@@ -45,9 +45,9 @@ ON CONFLICT (source_id, day) DO UPDATE
 -- The newest days of a source that were read, newest first. $1 source, $2 how many
 SELECT day, read_at FROM days_read WHERE source_id = $1 ORDER BY day DESC LIMIT $2
 
--- name: day_states
--- How sources stand with a day: when it was read whole, if it was, and how its last run ended. $1 source ids, $2 day
-SELECT s.id, s.name AS source, d.read_at, r.id AS run_id, r.status AS run_status, r.reason AS run_reason,
+-- name: list_day_readings
+-- When each source's day was read to its end, and the last run for it. $1 source ids, $2 day
+SELECT s.name AS source, d.read_at, r.id AS run_id, r.status AS run_status, r.reason AS run_reason,
        r.error AS run_error
 FROM sources s
 LEFT JOIN days_read d ON d.source_id = s.id AND d.day = $2
