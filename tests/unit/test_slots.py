@@ -1,4 +1,4 @@
-"""When a slot may be run again (spec 1.2, 6.5)."""
+"""The state of a slot after its past runs (spec 1.2, 6.5)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,43 +7,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.reasons import Reason
-from headwater.core.slot_state import MOST_FAILED, MOST_LOST, PastRun, Standing, standing
+from headwater.core.slot_state import MAX_FAILED, MAX_LOST, PastRun, SlotState, read_slot_state
 
 NOW = datetime(2026, 7, 14, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)
 
 
-def may_run(past: list[PastRun], now: datetime) -> bool:
-    return standing(past, now) is Standing.FREE
+def is_free(past: list[PastRun], now: datetime) -> bool:
+    return read_slot_state(past, now) is SlotState.FREE
 
 
-def test_a_slot_that_nobody_ran_may_be_run() -> None:
-    assert may_run([], NOW)
+def test_a_slot_without_runs_is_free() -> None:
+    assert is_free([], NOW)
 
 
 @pytest.mark.parametrize("reason", [None, Reason.POLLED, Reason.HTTP_4XX, Reason.BAD_SOURCE])
-def test_one_that_is_run_or_done_or_failed_for_good_may_not(reason: Reason | None) -> None:
-    assert not may_run([PastRun(reason, LONG_AGO)], NOW)
+def test_a_slot_is_closed_after_a_success_or_a_permanent_failure(reason: Reason | None) -> None:
+    assert not is_free([PastRun(reason, LONG_AGO)], NOW)
 
 
-def test_one_that_failed_for_a_passing_reason_rests_and_rests_longer_each_time() -> None:
+def test_the_wait_doubles_with_each_temporary_failure() -> None:
     past: list[PastRun] = []
     waits = []
-    for _ in range(MOST_FAILED):
+    for _ in range(MAX_FAILED):
         past.append(PastRun(Reason.HTTP_5XX, NOW))
         waits.append(
-            next((minutes for minutes in range(1000) if may_run(past, NOW + timedelta(minutes=minutes))), None)
+            next((minutes for minutes in range(1000) if is_free(past, NOW + timedelta(minutes=minutes))), None)
         )
     assert waits == [10, 20, 40, 80, None]
 
 
-def test_one_that_lost_its_process_is_run_again_at_once_but_not_for_ever() -> None:
+def test_a_slot_that_lost_its_process_is_free_at_once_but_only_a_few_times() -> None:
     lost = PastRun(Reason.WORKER_LOST, NOW)
-    assert [may_run([lost] * times, NOW) for times in range(1, MOST_LOST + 1)] == [True] * (MOST_LOST - 1) + [False]
+    assert [is_free([lost] * times, NOW) for times in range(1, MAX_LOST + 1)] == [True] * (MAX_LOST - 1) + [False]
 
 
 @given(st.lists(st.sampled_from(list(Reason)), max_size=8))
-def test_a_stop_costs_nothing(reasons: list[Reason]) -> None:
+def test_a_stopped_run_does_not_count(reasons: list[Reason]) -> None:
     past = [PastRun(reason, LONG_AGO) for reason in reasons]
     stopped = PastRun(Reason.SHUTDOWN, LONG_AGO)
-    assert may_run([stopped, *past, stopped], NOW) == may_run(past, NOW)
+    assert is_free([stopped, *past, stopped], NOW) == is_free(past, NOW)

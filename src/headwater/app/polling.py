@@ -1,4 +1,4 @@
-"""The poller role: looks for sources that are due to be read and reads a few at once."""
+"""The poller role: it claims sources that are due, and polls a few at once."""
 
 import asyncio
 from collections import deque
@@ -19,11 +19,11 @@ from headwater.db.sources import PollClaim
 from headwater.politeness.worker_slots import WorkerSlot, WorkerSlots
 
 log = structlog.get_logger()
-# Each has places of its own: what takes minutes must not keep the quick ones waiting.
+# Both groups have their own slots: a method that takes minutes must not delay the feeds.
 QUICK_METHODS = (Method.FEED,)
 LONG_METHODS = (Method.SITEMAP, Method.SPIDER)
 LONG_AT_ONCE = 4
-MANY_ERRORS = 10  # in a row: somebody should look
+MANY_ERRORS = 10  # in a row; from here on, errors are logged as errors
 _MOST_WAITING_PER_SLOT = 100  # polls that wait for their hosts or budgets
 
 
@@ -45,8 +45,8 @@ class PollerRole:
         self._context = runtime.context
         self._on_poll = on_poll
         self._polls: set[asyncio.Task[None]] = set()
-        self._ready: deque[PollClaim] = deque()  # claimed, not begun
-        self._few = asyncio.Event()  # more should be claimed
+        self._ready: deque[PollClaim] = deque()  # claimed, not started
+        self._wants_more = asyncio.Event()  # more sources should be claimed
         self._methods = methods
         self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
         self._at_once = at_once or runtime.context.settings.poll_concurrency
@@ -55,17 +55,17 @@ class PollerRole:
         )
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
+        """Poll until `stop`. Then let the polls under way end within the grace, and release the rest."""
         try:
             await self._start_until(stop)
-            await self._give_back(len(self._ready))
+            await self._release_oldest(len(self._ready))
         finally:
-            self._ready.clear()  # none of them is begun when another has ended
+            self._ready.clear()  # the end of a poll must not start another
         await finish_or_cancel(self._polls, grace_seconds)
 
     async def _start_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            self._few.clear()
+            self._wants_more.clear()
             try:
                 more = await self._start_due()
             except Exception as error:
@@ -73,19 +73,19 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 more = False
-            await wait_for_any((stop, self._few) if more else (stop,), self._context.settings.poll_check_seconds)
+            await wait_for_any((stop, self._wants_more) if more else (stop,), self._context.settings.poll_check_seconds)
 
     @property
     def under_way(self) -> int:
-        """How many polls are under way or about to be."""
+        """The number of polls under way or about to start."""
         return len(self._polls) + len(self._ready)
 
     async def _start_due(self) -> bool:
-        """Start polls of what is due; tell whether more may be due than there were places for.
+        """Claim and start polls. Return whether more may be due than were claimed.
 
-        A few more are claimed than there are places for, so that no place waits for the next claim.
+        It claims a few more than there are slots, so that no slot waits for the next claim.
         """
-        await self._give_back(sum(map(self._is_old, self._ready)))
+        await self._release_oldest(sum(map(self._is_old, self._ready)))
         self._start_ready()
         wanted = self._slots.free + self._at_once - len(self._ready)
         if wanted <= self._at_once // 2:
@@ -107,12 +107,12 @@ class PollerRole:
     def _fill_slots(self) -> None:
         self._start_ready()
         if len(self._ready) <= self._at_once // 4:
-            self._few.set()
+            self._wants_more.set()
 
     def _start_ready(self) -> None:
         for _ in range(min(self._slots.free, len(self._ready))):
             if self._is_old(self._ready[0]):
-                self._few.set()  # it is given back then
+                self._wants_more.set()  # the next claim releases it
                 return
             claim = self._ready.popleft()
             task = self._slots.start(partial(self._poll, claim))
@@ -120,42 +120,42 @@ class PollerRole:
             task.add_done_callback(self._polls.discard)
 
     def _is_old(self, claim: PollClaim) -> bool:
-        """Tell whether a claim has waited for too long to be begun with."""
+        """Return whether too little of a claim's lease is left to start its poll."""
         return claim.lease.until - self._context.clock.now() < self._lease / 2
 
-    async def _give_back(self, count: int) -> None:
-        """Give the oldest claims back that have not been begun with; else their leases run out."""
+    async def _release_oldest(self, count: int) -> None:
+        """Release the oldest claims that are not started. If the database is down, their leases expire instead."""
         for claim in [self._ready.popleft() for _ in range(count)]:
             try:
                 await self._runtime.poller.release(claim)
             except Exception as error:
                 if not is_down(error):
                     raise
-                log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
+                log.warning("poll.release_failed", source=claim.source.name, error=str(error))
 
     async def _poll(self, claim: PollClaim, slot: WorkerSlot) -> None:
         try:
-            polled = await self._runtime.poller.poll(claim, slot=slot)
+            result = await self._runtime.poller.poll(claim, slot=slot)
         except LeaseLost as error:
             log.warning("poll.lease_lost", source=claim.source.name, error=str(error))
             return
         except Exception:
-            # The lease runs out and the rescuer makes the feed due again.
+            # The lease expires, and the rescuer makes the source due again.
             log.exception("poll.failed", source=claim.source.name)
             return
-        went_well = polled.error is None or polled.deferred
-        level = "info" if went_well else "warning" if polled.errors < MANY_ERRORS else "error"
+        is_good = result.error is None or result.deferred
+        level = "info" if is_good else "warning" if result.errors < MANY_ERRORS else "error"
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,
-            read=str(claim.method),
-            reason=str(polled.reason),
-            items=polled.items,
-            new=polled.new_items,
-            leads=polled.leads,
-            refused=len(polled.refused),
-            error=polled.error,
-            errors=polled.errors,
-            overflowed=polled.overflowed,
+            method=str(claim.method),
+            reason=str(result.reason),
+            items=result.items,
+            new=result.new_items,
+            urls=result.leads,
+            refused=len(result.refused),
+            error=result.error,
+            errors=result.errors,
+            overflowed=result.overflowed,
         )
-        self._on_poll(polled)
+        self._on_poll(result)

@@ -1,7 +1,7 @@
 """The scheduler role: sources with a cron schedule run at their slots (spec 1.2).
 
-APScheduler keeps the time; when a slot is comes from policy/cron.py, because APScheduler's own reading of cron gets
-weekdays and the autumn hour wrong.
+APScheduler keeps the time. core/cron.py computes the slots, because APScheduler gets the weekdays and the repeated hour
+in autumn wrong.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from headwater.discovery.runs import next_due_slot
 from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()
-_LOOK_SECONDS = 30.0
+_REFRESH_SECONDS = 30.0
 
 
 class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
@@ -42,7 +42,7 @@ class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
 
 class SchedulerRole:
-    """Keeps a job for each scheduled source, and takes up slots that were missed or lost their holder."""
+    """Keeps a job for each scheduled source, and runs slots that were missed or lost their process."""
 
     def __init__(self, runtime: Runtime, on_poll: Callable[[PollResult], None] = lambda _: None) -> None:
         self._runtime = runtime
@@ -51,24 +51,24 @@ class SchedulerRole:
         self._runs: dict[asyncio.Task[None], str] = {}  # and the source of each
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Keep time until `stop`; runs under way then end within the grace or are given back."""
+        """Keep time until `stop`. Then let the runs under way end within the grace, or release them."""
         keeper = AsyncIOScheduler(timezone=UTC)
         keeper.start()
         try:
             while not stop.is_set():
                 try:
-                    await self._look(keeper)
+                    await self._refresh_jobs(keeper)
                 except Exception as error:
                     if not is_down(error):
                         raise
-                    log.warning("schedule.look_failed", error=str(error))
-                await wait_for(stop, _LOOK_SECONDS)
+                    log.warning("schedule.refresh_failed", error=str(error))
+                await wait_for(stop, _REFRESH_SECONDS)
         finally:
             keeper.shutdown(wait=False)
         await finish_or_cancel(self._runs, grace_seconds)
 
-    async def _look(self, keeper: AsyncIOScheduler) -> None:
-        """Bring the jobs in line with the sources; take up what was missed."""
+    async def _refresh_jobs(self, keeper: AsyncIOScheduler) -> None:
+        """Update the jobs to the sources, and run missed slots."""
         async with self._context.database.connection() as connection:
             known = await sources.get_all_sources(connection)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
@@ -79,7 +79,7 @@ class SchedulerRole:
             job = keeper.get_job(name)
             if job is None or vars(job.trigger) != vars(trigger):
                 keeper.add_job(
-                    self._fire,
+                    self._start_due,
                     trigger,
                     [source, trigger],
                     id=name,
@@ -87,8 +87,8 @@ class SchedulerRole:
                     misfire_grace_time=None,
                     coalesce=True,
                 )
-            # What was missed, also by clocks that disagree a little; a slot that is taken is not taken again.
-            await self._fire(source, trigger)
+            # The slot may have been missed, or clocks may differ. A slot that is taken is not taken again.
+            await self._start_due(source, trigger)
 
     def _trigger(self, source: Source) -> _Slots | None:
         if not source.enabled:
@@ -102,15 +102,15 @@ class SchedulerRole:
             return None
         return _Slots(kind.schedule, kind.timezone or self._context.settings.timezone, dated=kind.dated)
 
-    async def _fire(self, source: Source, trigger: _Slots) -> None:
-        """Start what is due of a source, unless that is under way here already."""
+    async def _start_due(self, source: Source, trigger: _Slots) -> None:
+        """Run the due slots of a source, unless they run already."""
         if source.name not in self._runs.values():
             task = asyncio.create_task(self._run_due(source, trigger))
             self._runs[task] = source.name
             task.add_done_callback(self._runs.pop)
 
     async def _run_due(self, source: Source, trigger: _Slots) -> None:
-        """Run the slots that have come, one after the other; a source of dated days has one for each day missed."""
+        """Run the due slots one by one. A source of dated days has one for each missed day."""
         try:
             while slot := await self._next_due(source, trigger):
                 if not await self._run_slot(source, slot, trigger) or not trigger.dated:
@@ -118,7 +118,7 @@ class SchedulerRole:
         except LeaseLost as error:
             log.warning("slot.lease_lost", source=source.name, error=str(error))
         except Exception:
-            # A run's lease runs out and the rescuer frees its slot.
+            # The run's lease expires, and the rescuer frees its slot.
             log.exception("slot.failed", source=source.name)
 
     async def _next_due(self, source: Source, trigger: _Slots) -> datetime | None:
@@ -133,12 +133,12 @@ class SchedulerRole:
             )
 
     async def _run_slot(self, source: Source, slot: datetime, trigger: _Slots) -> bool:
-        """Run a slot; False when another has it, or where the next would hardly go better just now."""
+        """Run a slot. Return False if another process has it, or if the next slot would fail too."""
         runner = self._runtime.runner
         day = day_before(slot, trigger.timezone) if trigger.dated else None
-        begun = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
-        if begun is None:
+        started = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
+        if started is None:
             return False
-        polled = await runner.execute_and_log(begun)
-        self._on_poll(polled)
-        return polled.error is None or not polled.reason.retryable
+        result = await runner.execute_and_log(started)
+        self._on_poll(result)
+        return result.error is None or not result.reason.retryable

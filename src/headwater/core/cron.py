@@ -1,7 +1,7 @@
 """Cron slots in a time zone (spec 1.2).
 
-A local time that occurs twice is one slot, its first occurrence; a local time that is skipped is a slot at the end of
-the gap. Days of the week follow cron: 0 and 7 are Sunday.
+A local time that occurs twice is one slot, at its first occurrence. A local time that is skipped is a slot at the end
+of the gap. Days of the week follow cron: 0 and 7 are Sunday.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-# A schedule that names no moment in this long (30 February) never fires.
+# A schedule without a slot in this time (30 February) never fires.
 _HORIZON = timedelta(days=366 * 5)
 
 
 def check(schedule: str) -> None:
-    """Refuse, with a ValueError saying why, a schedule that cannot be read, never fires or counts seconds."""
+    """Refuse, with a ValueError, a schedule that is not valid, never fires or counts seconds."""
     if len(schedule.split()) != 5:
         raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': it must have five fields")
     try:
@@ -31,7 +31,7 @@ def check(schedule: str) -> None:
 
 
 def _is_readable(schedule: str) -> bool:
-    """Tell whether day and month can be read, each by itself: then it is only that they never meet."""
+    """Return whether the day and the month are valid separately. Then the schedule only never fires."""
     minute, hour, day, month, weekday = schedule.split()
     start = datetime(2024, 1, 1, tzinfo=UTC)
     try:
@@ -52,7 +52,7 @@ def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
 
 
 def slots_between(schedule: str, timezone: str, after: datetime, until: datetime) -> Iterator[datetime]:
-    """Yield the slots after a moment, up to and with another."""
+    """Yield the slots after a moment, up to and including another."""
     zone = ZoneInfo(timezone)
     last = after
     for slot in _slots(schedule, zone, _local(after, zone)):
@@ -64,7 +64,7 @@ def slots_between(schedule: str, timezone: str, after: datetime, until: datetime
 
 
 def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
-    """Return the last slot at or before a moment, in UTC; None where there was none in years."""
+    """Return the last slot at or before a moment, in UTC, or None if there was none in years."""
     zone = ZoneInfo(timezone)
     back = timedelta(hours=3)
     while back < _HORIZON:
@@ -80,9 +80,9 @@ def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
 
 
 def _slots(schedule: str, zone: ZoneInfo, local_start: datetime) -> Iterator[datetime]:
-    """Walk the schedule in wall-clock time without a zone, then place each local time in the zone.
+    """Yield the slots from a local time on, in order.
 
-    No local time is placed before an earlier one; one of an hour that comes again is placed where it came first.
+    The schedule is evaluated in local time without a zone. Then each local time is placed in the zone.
     """
     for local in CronSim(schedule, local_start):
         yield _place(local, zone)
@@ -92,8 +92,8 @@ def _place(local: datetime, zone: ZoneInfo) -> datetime:
     first = local.replace(tzinfo=zone, fold=0)
     if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == local:
         return first.astimezone(UTC)
-    # Skipped: with fold=1 zoneinfo reads the time with the offset after the gap, which lands before the gap's end by
-    # as much as the local time lies past the gap's start; step on to the change itself.
+    # A skipped time: with fold=1, zoneinfo uses the offset after the gap, and the result is before the end of the gap.
+    # Search for the end between the two results.
     before, after = local.replace(tzinfo=zone, fold=1).astimezone(UTC), first.astimezone(UTC)
     while after - before > timedelta(seconds=1):
         middle = before + (after - before) / 2

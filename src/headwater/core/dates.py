@@ -8,7 +8,7 @@ import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-# Older or later than this is a default value or a slip, not a date of something published on the web.
+# A date outside these years is a default value or a mistake.
 MIN_YEAR = 1990
 MAX_YEAR = 2100
 
@@ -18,7 +18,7 @@ _MONTHS = [
 ]
 _MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS, start=1)}
 
-# Minutes east of UTC. Of names that several countries use, the one that feeds mean most often.
+# Minutes east of UTC. For a name with several meanings, the most frequent one in feeds.
 _ZONES = {
     **dict.fromkeys(("z", "ut", "utc", "gmt", "wet"), 0),
     **dict.fromkeys(("bst", "cet", "met", "mez", "west"), 60),
@@ -46,7 +46,7 @@ _ZONES = {
 }
 _MAX_OFFSET_MINUTES = 15 * 60
 
-# How most feeds write RFC 822: "Tue, 05 Mar 2024 10:30:00 GMT", or with an offset of so many quarters of an hour.
+# The usual form of RFC 822 in feeds: "Tue, 05 Mar 2024 10:30:00 GMT", or with an offset in quarters of an hour.
 _USUAL_WEEKDAYS = frozenset(("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,"))
 _USUAL_MONTHS = {name.capitalize(): f"{number:02}" for name, number in _MONTH_NUMBERS.items()}
 _USUAL_ZONES = {
@@ -66,16 +66,16 @@ _LONGEST = 100
 
 
 def parse_date(text: str) -> datetime | None:
-    """Return the moment in UTC, or None where the text names none; a day without a time is its midnight.
+    """Return the moment in UTC, or None if the text is no date. A day without a time is its midnight.
 
-    Reads RFC 822 and its misspellings, ISO 8601 and W3CDTF, and dates written out in English.
+    Formats are RFC 822 with common mistakes, ISO 8601, W3CDTF, and English dates with words.
     """
     moment = parse_local_date(text)
     return moment.astimezone(UTC) if moment and moment.tzinfo is not UTC else moment
 
 
 def parse_local_date(text: str) -> datetime | None:
-    """Return the same moment in the zone that the text names, so that its day is that of who wrote it."""
+    """Return the moment in the time zone of the text, so that its day is the author's day."""
     text = text.strip()
     if not text or len(text) > _LONGEST:
         return None
@@ -87,7 +87,7 @@ def parse_local_date(text: str) -> datetime | None:
 
 
 def _read_usual(text: str) -> datetime | None:
-    """Read RFC 822 as most feeds write it, which is quicker than to read it loosely."""
+    """Read the usual form of RFC 822. This is faster than the loose reader."""
     try:
         weekday, day, month, year, clock, zone = text.split(" ")
         if weekday not in _USUAL_WEEKDAYS or clock[2:3] != ":" or len(clock) != len("10:30:00"):
@@ -106,7 +106,7 @@ def _read_iso(text: str) -> datetime | None:
 
 def _read_loosely(text: str) -> datetime | None:
     clock = _CLOCK.search(text)
-    # what is left once the time is cut out names the day
+    # The rest of the text, without the time, is the day.
     day_text = text if clock is None else f"{text[: clock.start()]} {text[clock.end() :]}"
     day = _numeric_day(day_text) or _day_in_words(day_text)
     if day is None:
@@ -157,7 +157,7 @@ def _at(day: datetime, clock: re.Match[str]) -> datetime:
         hour = hour % 12 + (12 if clock["half"] in "pP" else 0)
     if hour > 24 or minute > 59 or second > 60 or (hour == 24 and minute + second > 0):
         raise ValueError("no time of day")
-    # 24:00 is the next midnight, and a leap second is told as the second before it
+    # 24:00 is the next midnight. A leap second becomes the second before it.
     moment = day + timedelta(hours=hour, minutes=minute, seconds=min(second, 59))
     return moment.replace(tzinfo=_zone(clock))
 
@@ -168,7 +168,7 @@ def _zone(clock: re.Match[str]) -> timezone:
         if minutes > _MAX_OFFSET_MINUTES:
             raise ValueError("no zone is that far from UTC")
         return timezone(timedelta(minutes=-minutes if clock["sign"] == "-" else minutes))
-    # RFC 5322: a zone nobody knows tells nothing, so that the time is taken as UTC
+    # RFC 5322: a time in an unknown zone is read as UTC.
     return timezone(timedelta(minutes=_ZONES.get((clock["name"] or "").lower(), 0)))
 
 

@@ -1,4 +1,4 @@
-"""Runs: a source is read once at a time, whoever began it (spec 6.3); a slot once, and again if its holder dies."""
+"""Start and execute runs. A source has one run at a time (spec 6.3). A slot is run again only if its run was lost."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,7 @@ from headwater.core.lease import Lease
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
-from headwater.core.slot_state import Standing, standing
+from headwater.core.slot_state import SlotState, read_slot_state
 from headwater.core.source import Method, Source
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
@@ -24,19 +24,19 @@ from headwater.discovery.poller import Poller
 from headwater.handoff.handoffs import make_handoff_runner
 
 log = structlog.get_logger()
-_CAUGHT_UP = timedelta(days=366)  # so far back missed days are looked for
+_MAX_CATCH_UP = timedelta(days=366)  # missed days before this are not read
 
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that was begun: its source is ours to read."""
+    """A run that has started, and its claim of the source."""
 
     run: RunClaim
     claim: PollClaim
 
 
 class Runner:
-    """Begins runs and carries them out."""
+    """Starts and executes runs."""
 
     def __init__(self, context: DatabaseContext, poller: Poller) -> None:
         self._database = context.database
@@ -55,11 +55,11 @@ class Runner:
         day: date | None = None,
         method: Method = Method.FEED,
     ) -> StartedRun | None:
-        """Begin a run; None where the source is being read already, or the slot is or was another's."""
+        """Start a run. Return None if another process reads the source, or if the slot is taken or done."""
 
         async def work(connection: Connection) -> StartedRun | None:
             if not await sources.prevent_removal(connection, source.id):
-                return None  # somebody has removed it
+                return None  # a user has removed it
             now = self._clock.now()
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             run = await runs.take_run(connection, source, trigger, lease=lease, now=now, slot=slot, day=day)
@@ -82,63 +82,67 @@ class Runner:
         return await self._database.transact(work)
 
     async def execute(
-        self, begun: StartedRun, counters: RunCounters | None = None, on_urls: Callable[[int], None] = lambda _: None
+        self,
+        started: StartedRun,
+        counters: RunCounters | None = None,
+        on_urls: Callable[[int], None] = lambda _: None,
     ) -> PollResult:
-        """Do what was begun, end it, and hand off the items that it has touched."""
+        """Execute a run, end it, and hand off the items that it found."""
         try:
-            polled = await self._poller.poll(begun.claim, run=begun.run, counters=counters, on_urls=on_urls)
+            result = await self._poller.poll(started.claim, run=started.run, counters=counters, on_urls=on_urls)
         except LeaseLost as error:
+            ending = RunEnding(Reason.WORKER_LOST, str(error))
             async with self._database.connection() as connection:
-                await runs.end_run(connection, begun.run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
+                await runs.end_run(connection, started.run, ending, self._clock.now())
             raise
-        ids = polled.handoff_ids
+        ids = result.handoff_ids
         counts = await self._handoffs.execute(ids) if ids is not None else None
-        return replace(polled, run_id=begun.run.id, handoffs=counts)
+        return replace(result, run_id=started.run.id, handoffs=counts)
 
-    async def execute_and_log(self, begun: StartedRun, counters: RunCounters | None = None) -> PollResult:
-        """Do the same where no door tells how it went: the log does (spec 6.7)."""
-        counted = counters or RunCounters()
-        polled = await self.execute(begun, counted)
-        level = log.info if polled.error is None or polled.deferred else log.warning
+    async def execute_and_log(self, started: StartedRun, counters: RunCounters | None = None) -> PollResult:
+        """Execute a run that no user waits for, and log its result (spec 6.7)."""
+        counters, run = counters or RunCounters(), started.run
+        result = await self.execute(started, counters)
+        level = log.info if result.error is None or result.deferred else log.warning
         level(
             "run.done",
-            source=begun.claim.source.name,
-            run=begun.run.id,
-            date=begun.run.day.isoformat() if begun.run.day else None,
-            status="deferred" if polled.deferred else "failed" if polled.error else "succeeded",
-            reason=str(polled.reason),
-            error=polled.error,
-            pages=counted.pages,
-            fetched=counted.fetched,
-            total=counted.total,
-            items=polled.items,
-            new=polled.new,
-            latest=polled.latest,
-            handoffs=asdict(polled.handoffs) if polled.handoffs else None,
-            duration=round((self._clock.now() - begun.run.started_at).total_seconds(), 3),
+            source=started.claim.source.name,
+            run=run.id,
+            date=run.day.isoformat() if run.day else None,
+            status="deferred" if result.deferred else "failed" if result.error else "succeeded",
+            reason=str(result.reason),
+            error=result.error,
+            pages=counters.pages,
+            fetched=counters.fetched,
+            total=counters.total,
+            items=result.items,
+            new=result.new,
+            latest=result.latest,
+            handoffs=asdict(result.handoffs) if result.handoffs else None,
+            duration=round((self._clock.now() - run.started_at).total_seconds(), 3),
         )
-        return polled
+        return result
 
 
 async def next_due_slot(
     connection: Connection, source: Source, schedule: str, timezone: str, now: datetime, *, catches_up: bool
 ) -> datetime | None:
-    """Return the newest slot that has come and may be run; those before it only for a source that catches up.
+    """Return the newest slot that is due, or None. Only a source that catches up has older slots.
 
-    The newest first: a day that is read late lacks more the later it is, and the others are late already.
+    The newest slot is first: a day that is read late lacks more the later it is read.
     """
     newest = cron.last_slot(schedule, timezone, now)
     if newest is None or newest <= source.created_at:
         return None
     slots = [newest]
     if catches_up:
-        since = max(source.created_at, now - _CAUGHT_UP)
+        since = max(source.created_at, now - _MAX_CATCH_UP)
         slots = list(cron.slots_between(schedule, timezone, since, now)) or slots
     past = await runs.slot_runs(connection, source.id, slots[0])
     for slot in reversed(slots):
-        stands = standing(past.get(slot, ()), now)
-        if stands is Standing.FREE:
+        state = read_slot_state(past.get(slot, ()), now)
+        if state is SlotState.FREE:
             return slot
-        if stands is Standing.RESTING:
-            return None  # what was in its way is in that of the others too
+        if state is SlotState.WAITING:
+            return None  # the same cause would stop the other slots
     return None

@@ -57,7 +57,7 @@ class SaveResult:
     new_items: int = 0
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)
-    handoff_ids: tuple[int, ...] | None = None  # None: nothing is handed off
+    handoff_ids: tuple[int, ...] | None = None  # None: hand-offs are off
 
     def __add__(self, other: "SaveResult") -> "SaveResult":
         ids = (self.handoff_ids, other.handoff_ids)
@@ -72,7 +72,7 @@ class SaveResult:
 
 @dataclass(slots=True)
 class DiscoveryResult:
-    """What a poll has found so far. Items are saved at its end. URLs without items are saved in batches meanwhile.
+    """The findings of a poll. Items are saved at its end. URLs without items are saved in batches meanwhile.
 
     If the kind is saved in parts, `items` holds what is not saved yet and `saved` counts what is.
     """

@@ -20,7 +20,7 @@ from headwater.sources.run import Run
 
 _SECOND = timedelta(seconds=1)
 _MAX_RATE = 10
-_MAX_TAXONS = 4000  # whose names are remembered
+_MAX_TAXONS = 4000  # names in the state
 _MAX_NAME_LENGTH = 100
 _CONTENT_FIELDS = ("content_id", "document_type", "first_published_at", "public_updated_at")
 

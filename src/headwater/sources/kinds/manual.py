@@ -1,4 +1,4 @@
-"""The manual kind: what people hand in. It looks for nothing by itself."""
+"""The manual kind: users submit its URLs."""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
@@ -11,12 +11,12 @@ from headwater.sources.run import Run
 
 
 class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source that is never polled; its URLs come by `headwater frontier submit` and by the API."""
+    """A source that is never polled. Its URLs come from `headwater frontier submit` and from the API."""
 
     origin: ClassVar[Origin] = Origin.MANUAL
 
     def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
-        """Return none: there is nothing to read."""
+        """Return no methods."""
         del interval
         return {}
 

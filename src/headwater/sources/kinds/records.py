@@ -52,7 +52,7 @@ async def get_record(run: Run, url: str) -> Record:
     return body
 
 
-def read_list(body: Record, name: str) -> list[Record]:
+def read_records(body: Record, name: str) -> list[Record]:
     """Return the cleaned records of a list."""
     found = body.get(name)
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):

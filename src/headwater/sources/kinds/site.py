@@ -1,4 +1,4 @@
-"""Sites: what they publish is learned from their feed, their sitemaps, or by walking through their pages."""
+"""Sites: a feed, sitemaps, or pages that a spider follows. The feed method is here."""
 
 import contextlib
 import re
@@ -25,7 +25,7 @@ IngestionMode = Literal["feed", "spider", "both"]
 SITEMAP_HOURS = 6
 _MOST_PATTERNS = 20
 _LONGEST_PATTERN = 200
-# A repetition of a repetition, such as (a+)+, takes for ever on an address that almost matches.
+# A repetition of a repetition, such as (a+)+, takes extremely long on an address that almost matches.
 _REPEATED_REPETITION = re.compile(r"[+*}]\??\)[+*{]")
 _RANGES = (
     ("sitemap_hours", 0.25, 720),
@@ -36,22 +36,22 @@ _RANGES = (
 
 
 class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A site, read by its feed, its sitemaps, its pages, or several of them; one of the three addresses is needed."""
+    """A site that is read by its feed, its sitemaps or its pages. One of the three URLs is required."""
 
     site_url: str | None = None  # its home page
-    feed_url: str | None = None  # None: looked for, starting at its home page
-    sitemap_url: str | None = None  # None: looked for, in robots.txt and at the common addresses
-    ingestion_mode: IngestionMode = "feed"  # "feed" is its sitemaps too
-    sitemap_hours: float | None = None  # None: 6 where `sitemap_url` is given, else only when the feed was too short
+    feed_url: str | None = None  # None: found from the home page
+    sitemap_url: str | None = None  # None: found in robots.txt or at common addresses
+    ingestion_mode: IngestionMode = "feed"  # "feed" includes the sitemaps
+    sitemap_hours: float | None = None  # None: 6 with `sitemap_url`, else only after the feed has overflowed
     spider_hours: float = 24.0
-    spider_depth: int = 2  # how many links away from the home page pages are looked through
-    spider_pages: int = 200  # at most looked through in one go
-    article_patterns: tuple[str, ...] = ()  # regular expressions; none: what looks like an article
+    spider_depth: int = 2  # links between the home page and the pages that the spider follows
+    spider_pages: int = 200  # pages that the spider follows in one run
+    article_patterns: tuple[str, ...] = ()  # regular expressions; without any, a heuristic finds articles
     category: str | None = None
 
     @property
     def home(self) -> str:
-        """Where the site begins: its home page, or the root of the host of whatever is known of it."""
+        """The home page of the site, or the root of the host of its feed or sitemap."""
         return self.site_url or join_url("/", self.feed_url or self.sitemap_url or "")
 
     def check(self) -> None:
@@ -67,10 +67,10 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
         _check_patterns(self.article_patterns)
         if self.schedule and Method.FEED not in self.methods(timedelta(0)):
-            raise ValueError("schedule: is when the feed is read, and this site is read without one")
+            raise ValueError("schedule: applies to the feed, and this site is read without one")
 
     def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
-        """Return the passes that its mode asks for; its sitemaps are read by themselves only where they are set."""
+        """Return the methods of its mode. Sitemaps have an interval only if they are set."""
         methods: dict[Method, timedelta | None] = {}
         if self.ingestion_mode != "spider":
             if self.feed_url or self.site_url:
@@ -82,7 +82,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return methods
 
     def discover(self, run: Run) -> AsyncIterator[Item | DiscoveredUrl]:
-        """Yield what the pass finds."""
+        """Yield the results of one method."""
         match run.method:
             case Method.FEED:
                 return read_feed(run, self.feed_url, self.site_url)
@@ -99,7 +99,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 ).walk()
 
     def _sitemaps(self, run: Run) -> Sitemaps:
-        # A pass that nobody set is to bring what the feed was too short for, so nothing beside it.
+        # Sitemaps that are not set only complete the feed, so they are limited to the site's path.
         is_set = self.sitemap_url or self.sitemap_hours
         path = "/" if is_set or not self.site_url else urlsplit(self.site_url).path.rstrip("/") + "/"
         return Sitemaps(run, self.home, self.sitemap_url, path=path, deadline=timedelta(seconds=self.deadline))
@@ -174,7 +174,7 @@ def _check_patterns(patterns: tuple[str, ...]) -> None:
         if not 0 < len(pattern) <= _LONGEST_PATTERN:
             raise ValueError(f"article_patterns: each must have from 1 to {_LONGEST_PATTERN} characters")
         if _REPEATED_REPETITION.search(pattern):
-            raise ValueError(f"article_patterns: {pattern!r} repeats a repetition, which can take for ever")
+            raise ValueError(f"article_patterns: {pattern!r} repeats a repetition, which can take extremely long")
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:

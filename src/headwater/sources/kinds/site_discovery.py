@@ -1,4 +1,4 @@
-"""Looking for what a site does not say of itself at the door: its feeds, its sitemaps (spec 3.3, 3.4)."""
+"""Find the feeds and sitemaps of a site (spec 3.3, 3.4)."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -18,35 +18,35 @@ _COMMENTS = ("comment", "kommentar", "comentario", "commenti")
 
 
 async def find_feeds(http: Http, url: str, *, most: int = 10) -> list[FeedLink]:
-    """Return feeds of the site at `url`, each read to be sure, the likeliest first; none where none is found.
+    """Return the feeds of the site at `url`, the likeliest first. Each one has been read.
 
-    The address may be a feed itself. Otherwise those that its page names count, or else the first at a common path.
-    Raises what the request for `url` raises, and NotNow where a host that may have a feed is not to be asked now.
+    They are `url` itself, or the feeds that its page names, or else the first feed at a common path. Raises the error
+    of the request for `url`, and NotNow if a host that may have a feed cannot be asked now.
     """
     page = await http.get(url)
     try:
         return [FeedLink(url, (await page.feed()).title)]
     except Unreadable:
         pass
-    looking = _Looking(http)
+    finder = _FeedFinder(http)
     final = page.response.url
-    await looking.try_each(_likeliest_first(await page.feed_links())[:_MOST_TRIED], most)
-    if not looking.found:
-        await looking.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
-    return looking.result()
+    await finder.try_each(_likeliest_first(await page.feed_links())[:_MOST_TRIED], most)
+    if not finder.found:
+        await finder.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
+    return finder.result()
 
 
 async def find_sitemaps(http: Http, url: str) -> list[str]:
-    """Return the sitemaps of the site at `url`: those its robots.txt names, else those at the common paths.
+    """Return the sitemaps that the robots.txt of the site at `url` names, or else the sitemaps at common paths.
 
-    Only the latter are read to be sure.
+    Sitemaps at common paths have been read.
     """
     named = await named_sitemaps(http, url)
     return named or [guess for guess in guessed_sitemaps(url) if await _has_sitemap(http, guess)]
 
 
 async def is_sitemap(page: Page) -> bool:
-    """Tell whether a page is a sitemap: one that breaks off is, since what it lists until then is read."""
+    """Return whether a page is a sitemap. A truncated sitemap is one too."""
     response = page.response
     try:
         await page.sitemap(response.sent_at, [host_of(response.url)], "/")
@@ -56,7 +56,7 @@ async def is_sitemap(page: Page) -> bool:
 
 
 async def named_sitemaps(http: Http, url: str) -> list[str]:
-    """Return the sitemaps that the robots.txt of a site names; one that cannot be had names none."""
+    """Return the sitemaps that the robots.txt of a site names. Without a readable robots.txt there are none."""
     try:
         return await (await http.get(join_url("/robots.txt", url))).named_sitemaps()
     except NotNow:
@@ -66,12 +66,12 @@ async def named_sitemaps(http: Http, url: str) -> list[str]:
 
 
 def guessed_sitemaps(url: str) -> list[str]:
-    """Return where sitemaps of a site are most often."""
+    """Return the common addresses of sitemaps."""
     return [join_url(path, url) for path in SITEMAP_PATHS]
 
 
-class _Looking:
-    """Tries addresses one after the other, and knows what was found."""
+class _FeedFinder:
+    """Tries addresses one by one, and collects the feeds."""
 
     def __init__(self, http: Http) -> None:
         self.found: list[FeedLink] = []
@@ -79,7 +79,7 @@ class _Looking:
         self._waiting: NotNow | None = None
 
     async def try_each(self, links: Iterable[FeedLink], most: int) -> None:
-        """Look at each until enough are found; one that fails is passed over."""
+        """Try addresses until enough feeds are found. Skip an address that fails."""
         for link in links:
             if len(self.found) >= most:
                 return
@@ -93,7 +93,7 @@ class _Looking:
                 self.found.append(FeedLink(link.url, link.title or feed.title))
 
     def result(self) -> list[FeedLink]:
-        """Return what was found; nothing is only said to be there once everything could be asked."""
+        """Return the feeds. Raises NotNow if there are none and a host could not be asked."""
         if not self.found and self._waiting:
             raise self._waiting
         return self.found
@@ -104,12 +104,12 @@ def _likeliest_first(links: list[FeedLink]) -> list[FeedLink]:
 
 
 def _is_about_comments(link: FeedLink) -> bool:
-    told = f"{link.url} {link.title}".lower()
-    return any(word in told for word in _COMMENTS)
+    text = f"{link.url} {link.title}".lower()
+    return any(word in text for word in _COMMENTS)
 
 
 def _guessed_feeds(url: str) -> Iterable[str]:
-    """Return the common addresses, first those below a page that is not the front page."""
+    """Return the common addresses of feeds. Addresses below a page that is not the front page come first."""
     below = url.partition("?")[0].rstrip("/")
     own = [f"{below}{path}" for path in FEED_PATHS[:3]] if below.count("/") > 2 else []
     return chain(own, (join_url(path, url) for path in FEED_PATHS))

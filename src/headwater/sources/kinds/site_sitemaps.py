@@ -1,8 +1,7 @@
-"""The sitemap pass of a site: what its sitemaps list and is new, the newest sitemaps first (spec 3.3).
+"""The sitemap method of a site: the new pages of its sitemaps, the newest sitemaps first (spec 3.3).
 
-`run.state` holds `sitemaps` (what is remembered of each, so that it is neither sent nor read twice), `read_at` (when a
-pass last came to its end: what is wanted reaches back to then at least), `backfill` (one that is not done yet) and
-`problems` (what could not be read while the rest went on).
+`run.state` holds `sitemaps` (the validators of each), `read_at` (the time of the last complete run; the next run reads
+back to it), `backfill` (an unfinished backfill) and `problems` (the errors that the last run continued after).
 """
 
 import heapq
@@ -21,18 +20,18 @@ from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, guessed_sitema
 from headwater.sources.run import MAX_FAILURES, Page, Problems, Run, make_validators, save_validators, set_or_remove
 
 _WINDOW = timedelta(hours=48)
-_LONGEST_WINDOW = timedelta(days=30)  # after a pause: what fails each time must not hold it open for ever
-_MOST_ASKED = 500  # sitemaps in one pass
-_MOST_KNOWN = 10_000
-_DEEPEST = 3  # indexes of indexes of indexes
-_MOST_REMEMBERED = 1_000
-_MOST_ITEMS = 5_000  # are kept until the end of the pass; leads are not
-_LONGEST_BACKFILL = timedelta(days=30)  # a site may have more than can ever be remembered
-_SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself, so that what it learned is kept
+_LONGEST_WINDOW = timedelta(days=30)  # after a pause; a sitemap that always fails must not extend it further
+_MAX_REQUESTS = 500  # for sitemaps in one run
+_MAX_KNOWN = 10_000
+_MAX_DEPTH = 3  # indexes of indexes of indexes
+_MAX_SAVED = 1_000
+_MAX_ITEMS = 5_000  # they stay in memory until the end of the run; other URLs do not
+_LONGEST_BACKFILL = timedelta(days=30)  # a site may have more sitemaps than the state can hold
+_SHARE_OF_DEADLINE = 0.8  # after which a run ends by itself, so that its state is saved
 
 
 class _Place(NamedTuple):
-    """A sitemap to be read."""
+    """A sitemap to read."""
 
     url: str
     above: tuple[str, ...] = ()  # the indexes that led to it
@@ -40,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class Sitemaps:
-    """One reading of a site's sitemaps. Pages count that are on the site at `home` or at the sitemap, below `path`."""
+    """One reading of a site's sitemaps. It yields pages below `path` on the hosts of `home` and of the sitemap."""
 
     def __init__(self, run: Run, home: str, sitemap_url: str | None, *, path: str, deadline: timedelta) -> None:
         self._run = run
@@ -55,15 +54,15 @@ class Sitemaps:
         self._queue: list[tuple[int, str, float, int, _Place]] = []
         self._numbers = count()
         self._known: set[str] = set()
-        self._resting: set[str] = set()  # hosts that are not to be asked now
+        self._resting: set[str] = set()  # hosts that cannot be asked now
         self._problems = Problems()
-        self._latest = run.now  # as far as is known from answers
+        self._latest = run.now  # the time of the last answer
         self._asked = self._read = self._items = 0
         self._failures = 0  # in a row
-        self._is_cut = False  # by what may be there the next time
+        self._is_cut = False  # a sitemap may be readable in the next run
 
     async def read(self) -> AsyncIterator[Item | DiscoveredUrl]:
-        """Yield the pages that are new; raise the first problem where nothing at all could be read."""
+        """Yield the new pages. Raise the first problem if no sitemap could be read."""
         await self._start()
         while self._queue and not self._is_over():
             *_, place = heapq.heappop(self._queue)
@@ -73,7 +72,7 @@ class Sitemaps:
                     self._follow(sitemap, place)
                 for entries in reading.batches():
                     for entry in entries:
-                        yield self._found(entry)
+                        yield self._make_found(entry)
         self._finish()
 
     async def _start(self) -> None:
@@ -88,25 +87,25 @@ class Sitemaps:
             self._add(place, self._run.now)
 
     def _follow(self, sitemap: SitemapRef, index: _Place) -> None:
-        """Take up what an index names, unless it is old, known, too deep, or the index itself."""
+        """Queue a sitemap of an index, unless it is old, known, too deep, or the index itself."""
         above = (*index.above, index.url)
         if is_older(sitemap.lastmod, self._since_of(sitemap.url)):
             self._read += 1
         elif sitemap.url in above:
             self._problems.add(sitemap.url, Unreadable("The sitemap index names itself.", url=sitemap.url))
-        elif len(above) > _DEEPEST:
+        elif len(above) > _MAX_DEPTH:
             self._problems.add(sitemap.url, Unreadable("The sitemaps are nested too deep.", url=sitemap.url))
         else:
             self._add(_Place(sitemap.url, above), sitemap.lastmod)
 
     def _add(self, place: _Place, lastmod: datetime | None) -> None:
-        """Queue a sitemap: by the day of its last change, the newest first, and then those that do not tell.
+        """Queue a sitemap. The newest day of change is first, and sitemaps without a date are last.
 
-        Of one day it is the one that was not read for the longest: sites say of all they have that it changed just now.
+        Within a day, the sitemap with the oldest reading is first: some sites report all sitemaps as just changed.
         """
         if place.url in self._known:
             return
-        if len(self._known) == _MOST_KNOWN:
+        if len(self._known) == _MAX_KNOWN:
             self._is_cut = True
             return
         self._known.add(place.url)
@@ -116,10 +115,10 @@ class Sitemaps:
         heapq.heappush(self._queue, order)
 
     def _is_over(self) -> bool:
-        return self._asked == _MOST_ASKED or self._failures == MAX_FAILURES or self._latest >= self._end_at
+        return self._asked == _MAX_REQUESTS or self._failures == MAX_FAILURES or self._latest >= self._end_at
 
     async def _reading_of(self, place: _Place) -> SitemapReading | None:
-        """Return what a sitemap lists, None where that is known already or cannot be read."""
+        """Return the pages of a sitemap, or None if it has not changed or cannot be read."""
         if host_of(place.url) in self._resting:
             self._is_cut = True
             return None
@@ -142,7 +141,7 @@ class Sitemaps:
         return reading
 
     def _since_of(self, url: str) -> datetime:
-        """Return how far back a sitemap is wanted: no less far than when it was last read."""
+        """Return the oldest date of change to read from a sitemap. It reaches back to the last reading at least."""
         memory = self._memory.get(url)
         if memory is None:
             return self._since
@@ -150,7 +149,7 @@ class Sitemaps:
         return min(since, _moment(memory["at"]))
 
     def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
-        """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
+        """Return whether a sitemap was read as far back as necessary, so that only a change matters."""
         if not memory or self._run.since:
             return False
         return self._backfill is None or _moment(memory["at"]) >= self._backfill[1]
@@ -161,7 +160,7 @@ class Sitemaps:
         if reading.elsewhere and not reading.here:
             what = f"It lists {reading.elsewhere} pages of other sites, and none of {self._hosts[0]}: see site_url."
             self._problems.add(place.url, Unreadable(what, url=place.url))
-        # An index is read each time: what it names may have changed though it has not.
+        # An index is read each time: its sitemaps may change without it.
         if reading.sitemaps:
             self._memory.pop(place.url, None)
             return
@@ -172,7 +171,7 @@ class Sitemaps:
             self._remember(place, memory)
 
     def _remember(self, place: _Place, memory: dict[str, Any]) -> None:
-        self._memory.pop(place.url, None)  # so that what was read last is last
+        self._memory.pop(place.url, None)  # the last reading goes last
         self._memory[place.url] = memory
 
     def _note_failure(self, place: _Place, error: HeadwaterError) -> None:
@@ -184,9 +183,9 @@ class Sitemaps:
         if error.retryable or not place.is_guess:
             self._problems.add(place.url, error)
 
-    def _found(self, entry: SitemapEntry) -> Item | DiscoveredUrl:
+    def _make_found(self, entry: SitemapEntry) -> Item | DiscoveredUrl:
         published = entry.published_at
-        if not entry.title or published is None or self._items == _MOST_ITEMS:
+        if not entry.title or published is None or self._items == _MAX_ITEMS:
             return DiscoveredUrl(entry.url, entry.lastmod)
         self._items += 1
         updated = entry.lastmod if entry.lastmod and entry.lastmod > published else None
@@ -195,12 +194,12 @@ class Sitemaps:
     def _finish(self) -> None:
         if self._queue:
             *_, place = self._queue[0]
-            left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next pass."
+            left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next run."
             self._problems.add(place.url, Unreadable(left, url=place.url))
         if not self._read:
             self._raise_why()
         state = self._run.state
-        state["sitemaps"] = dict(list(self._memory.items())[-_MOST_REMEMBERED:])
+        state["sitemaps"] = dict(list(self._memory.items())[-_MAX_SAVED:])
         self._problems.save(state)
         if not (self._is_cut or self._queue):
             state["read_at"] = self._run.now.isoformat()
@@ -222,7 +221,7 @@ class Sitemaps:
             missing = Unreadable(what, reason=Reason.NOT_FOUND, url=self._home)
             if self._run.since:
                 raise missing
-            # Many sites have none, and nobody said that this one has.
+            # Many sites have none, so this is no error.
             self._problems.add(self._home, missing)
 
 
@@ -233,9 +232,9 @@ def _usual_since(run: Run) -> datetime:
 
 
 def _backfill(run: Run) -> tuple[datetime, datetime] | None:
-    """Return since when the past is wanted and when that began: now, or in a pass that could not end it."""
+    """Return the first date of a backfill, and when the backfill started: now, or in an unfinished run."""
     if run.since:
-        read_at = run.state.get("read_at")  # what is read now is not read again, so that nothing may be left between
+        read_at = run.state.get("read_at")  # a backfill leaves no gap before the last reading
         return min(run.since, _moment(read_at)) if read_at else run.since, run.now
     unfinished = run.state.get("backfill")
     if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:

@@ -1,8 +1,7 @@
-"""The spider pass of a site: its pages are looked through for addresses, breadth first, and not kept (spec 3.5).
+"""The spider method of a site: it follows the links of pages, breadth first, and does not save the pages (spec 3.5).
 
-It stays on the host of the home page, with or without "www.": another host of the same domain is often another thing (a
-shop, somebody's blog), has a robots.txt and a pace of its own, and is a source of its own if it is wanted. What is
-found there is handed on like any page of others.
+It stays on the host of the home page, with or without "www.". Another host of the same domain is often something else,
+such as a shop, and can be a source itself. Links to other hosts are submitted like any other page.
 """
 
 from collections import deque
@@ -17,14 +16,14 @@ from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.links import ClassifiedLinks, site_name
 from headwater.sources.run import MAX_FAILURES, Page, Problems, Run
 
-_MOST_LEADS = 20_000
-_MOST_EXTERNAL = 1_000
-_MOST_WAITING = 10_000  # pages to be looked through
-_SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself
+_MAX_ARTICLES = 20_000
+_MAX_EXTERNAL = 1_000
+_MAX_QUEUED = 10_000  # pages to follow
+_SHARE_OF_DEADLINE = 0.8  # after which a run ends by itself
 
 
-class _Stop(NamedTuple):
-    """A page to look through, and how many links it is away from the home page."""
+class _QueuedPage(NamedTuple):
+    """A page to follow, and the number of links between it and the home page."""
 
     url: str
     depth: int
@@ -43,70 +42,70 @@ class Spider:
         self._depth = depth
         self._pages = pages
         self._end_at = run.now + deadline * _SHARE_OF_DEADLINE
-        self._latest = run.now  # as far as is known from answers
-        self._seen: set[str] = set()  # every address, in its one spelling, whatever it was taken for
-        self._leads = self._external = 0
+        self._latest = run.now  # the time of the last answer
+        self._seen: set[str] = set()  # all normalized URLs so far
+        self._articles = self._external = 0
         self._problems = Problems()
 
     async def walk(self) -> AsyncIterator[DiscoveredUrl]:
-        """Yield what looks like an article, and what leads away; raise where the home page cannot be had."""
+        """Yield articles and links to other hosts. Raise the error of the home page if it cannot be read."""
         self._seen.add(normalize_url(self._home))
-        links = await self._look(await self._run.http.get(self._home), at_home=True)
-        stops: deque[_Stop] = deque()
-        for lead in self._sort(links, 0, stops):
-            yield lead
-        looked_through, failures = 1, 0
-        while stops and looked_through < self._pages and failures < MAX_FAILURES and self._latest < self._end_at:
-            stop = stops.popleft()
-            looked_through += 1
+        links = await self._read_links(await self._run.http.get(self._home), at_home=True)
+        queue: deque[_QueuedPage] = deque()
+        for found in self._sort_links(links, 0, queue):
+            yield found
+        followed, failures = 1, 0
+        while queue and followed < self._pages and failures < MAX_FAILURES and self._latest < self._end_at:
+            page = queue.popleft()
+            followed += 1
             try:
-                links = await self._look(await self._run.http.get(stop.url))
+                links = await self._read_links(await self._run.http.get(page.url))
             except HeadwaterError as error:
-                self._problems.add(stop.url, error)
+                self._problems.add(page.url, error)
                 if isinstance(error, NotNow) or error.reason is Reason.RATE_LIMITED:
-                    break  # what was found is worth keeping, and the site wants to be left alone
+                    break  # the site asks for no more requests; the results so far are good
                 failures += error.retryable
                 continue
             failures = 0
-            for lead in self._sort(links, stop.depth, stops):
-                yield lead
-        self._run.state["pages"] = looked_through
+            for found in self._sort_links(links, page.depth, queue):
+                yield found
+        self._run.state["pages"] = followed
         self._problems.save(self._run.state)
 
-    async def _look(self, page: Page, *, at_home: bool = False) -> ClassifiedLinks:
+    async def _read_links(self, page: Page, *, at_home: bool = False) -> ClassifiedLinks:
         response = page.response
         self._latest = response.sent_at
         self._seen.add(normalize_url(response.url))
         if at_home and page.hops:
-            self._hosts.append(host_of(response.url))  # where a site's own home page leads is the site
+            self._hosts.append(host_of(response.url))  # the site's own home page redirects to it
         elif site_name(host_of(response.url)) not in map(site_name, self._hosts):
             raise Unreadable("The page leads to another site.", reason=Reason.REDIRECT, url=response.url)
         if "nofollow" in response.headers.get("x-robots-tag", "").lower():
             return ClassifiedLinks()
         return await page.links(self._hosts, self._patterns)
 
-    def _sort(self, links: ClassifiedLinks, depth: int, stops: "deque[_Stop]") -> Iterable[DiscoveredUrl]:
-        """Yield the leads of a page; pages that are near enough to be looked through join those that wait."""
+    def _sort_links(self, links: ClassifiedLinks, depth: int, queue: "deque[_QueuedPage]") -> Iterable[DiscoveredUrl]:
+        """Yield the articles and external links of a page, and queue its pages to follow."""
         for url in links.articles:
-            if self._leads < _MOST_LEADS and self._is_new(url):
-                self._leads += 1
+            if self._articles < _MAX_ARTICLES and self._is_new(url):
+                self._articles += 1
                 yield DiscoveredUrl(url, depth=depth)
         for url in links.external:
-            if self._external < _MOST_EXTERNAL and self._is_new(url):
+            if self._external < _MAX_EXTERNAL and self._is_new(url):
                 self._external += 1
                 yield DiscoveredUrl(url, depth=depth + 1)
         if depth < self._depth:
             for url in links.navigation:
-                if len(stops) < _MOST_WAITING and self._is_new(url):
-                    stops.append(_Stop(url, depth + 1))
+                if len(queue) < _MAX_QUEUED and self._is_new(url):
+                    queue.append(_QueuedPage(url, depth + 1))
 
     def _is_new(self, url: str) -> bool:
-        """Tell whether an address is met for the first time in this walk."""
+        """Return whether this is the first time that this run meets a URL."""
         try:
-            spelling = normalize_url(url)
+            normalized = normalize_url(url)
         except InvalidURL:
             return False
-        if spelling in self._seen:
+        if normalized in self._seen:
             return False
-        self._seen.add(spelling)
+        self._seen.add(normalized)
         return True

@@ -1,1 +1,1 @@
-"""Kinds for what the federal government publishes; each is a short class to copy from (docs/federal.md)."""
+"""Kinds for publications of the US federal government. Each is a short class to copy from (docs/federal.md)."""

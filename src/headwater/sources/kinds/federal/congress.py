@@ -1,4 +1,4 @@
-"""api.congress.gov, as its kinds ask it: lists by pages, counted, and single records."""
+"""Requests to api.congress.gov: complete lists, and single records."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import date
@@ -12,44 +12,44 @@ from headwater.sources.kinds.records import (
     Record,
     get_record,
     read_count,
-    read_list,
     read_object,
+    read_records,
     read_until_complete,
 )
 from headwater.sources.run import Run
 
 API_URL = "https://api.congress.gov/v3"
-PAGE = 250  # records in an answer, whatever is asked for
-_MOST_RECORDS = 100_000
+PAGE = 250  # records in an answer at most
+_MAX_RECORDS = 100_000
 _FIRST_YEAR = 1789
 
 
 def congress_on(today: date) -> int:
-    """Return the number of the Congress that sits on a day; a new one begins on 3 January of odd years."""
+    """Return the number of the Congress on a day. A new one starts on 3 January of odd years."""
     year = today.year - ((today.month, today.day) < (1, 3))
     return (year - _FIRST_YEAR) // 2 + 1
 
 
-def refuse_to_come(congresses: Iterable[int], now: int) -> None:
-    """Refuse the settings of a run that would wait in vain: only the next Congress may be wanted before it sits."""
+def refuse_future(congresses: Iterable[int], now: int) -> None:
+    """Refuse a Congress that is further in the future than the next one."""
     if far := [congress for congress in congresses if congress > now + 1]:
         message = f"congresses: Congress {far[0]} is yet to come; now it is {now}."
         raise HeadwaterError(message, reason=Reason.BAD_SOURCE)
 
 
 class CongressApi:
-    """Asks on behalf of a run. The key goes with each request, and each is taken from the source's budget."""
+    """Requests for a run. Each carries the key and counts against the source's budget."""
 
     def __init__(self, run: Run, api_url: str) -> None:
         self._run = run
         self._url = api_url.rstrip("/")
 
-    async def listed(
+    async def read_list(
         self, path: str, name: str, key: Callable[[Record], Hashable], query: Mapping[str, str] | None = None
     ) -> list[Record]:
         """Return all records of a list, each once.
 
-        Raises HeadwaterError with the reason INCOMPLETE where there are not as many as it says.
+        Raises HeadwaterError with the reason INCOMPLETE if its count is not reached.
         """
         found = await read_until_complete(
             self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {})
@@ -58,8 +58,8 @@ class CongressApi:
         self._run.counters.total = (self._run.counters.total or 0) + len(found)
         return list(found.values())
 
-    async def record(self, path: str, name: str) -> Record | None:
-        """Return one record, None where there is no such."""
+    async def read_record(self, path: str, name: str) -> Record | None:
+        """Return a record, or None if it does not exist."""
 
         async def read() -> Record:
             body = await get_record(self._run, f"{self._url}/{path}?format=json")
@@ -83,12 +83,12 @@ class CongressApi:
         while True:
             asked = {"format": "json", "limit": PAGE, "offset": offset, **query}
             body = await get_record(self._run, f"{self._url}/{path}?{urlencode(asked)}")
-            records = read_list(body, name)
+            records = read_records(body, name)
             before, count = count, read_count(read_object(body, "pagination"))
             if offset and count != before:
                 raise IncompleteList(f"there were {before}, and then {count}.")
-            if count > _MOST_RECORDS:
-                raise IncompleteList(f"there are more than {_MOST_RECORDS:,}.")
+            if count > _MAX_RECORDS:
+                raise IncompleteList(f"there are more than {_MAX_RECORDS:,}.")
             found |= {key(record): record for record in records}
             offset += len(records)
             if offset >= count:

@@ -1,4 +1,4 @@
-"""Reports of the Congressional Research Service: the list of api.congress.gov, and the page or record of each."""
+"""Reports of the Congressional Research Service: their list from api.congress.gov, and their pages or records."""
 
 import re
 from collections.abc import AsyncIterator
@@ -13,24 +13,24 @@ from headwater.sources.kinds.federal.congress import API_URL, CongressApi
 from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_text
 from headwater.sources.run import Problems, Run
 
-_NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or 98-807 as they were once
+_NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or the old form 98-807
 _OVERLAP = timedelta(days=2)
 
 
 class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reports that were touched since the last run, or all of them at first."""
+    """Reports that were updated since the last run. The first run reads all of them."""
 
     schedule: str | None = "0 8 * * *"
     timezone: str | None = US_CAPITAL
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     api_url: str = API_URL
     files_url: str = "https://www.congress.gov/crs_external_products"
-    # What is fetched of a report: its page, or its record in the API, which has the summary and is behind no bot wall.
+    # Fetch the page of a report, or its record in the API. The record has the summary and never an interstitial.
     form: Literal["html", "json"] = "html"
 
     @property
     def api_hosts(self) -> frozenset[str]:
-        """The API, which counts requests; the reports are not part of it."""
+        """The API, which counts requests, without the reports."""
         return frozenset({host_of(self.api_url)})
 
     def check(self) -> None:
@@ -45,7 +45,7 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         if read_at := run.state.get("read_at"):
             query["fromDateTime"] = f"{datetime.fromisoformat(read_at) - _OVERLAP:%Y-%m-%dT%H:%M:%SZ}"
         problems = Problems()
-        for record in await CongressApi(run, self.api_url).listed("crsreport", "CRSReports", _number, query):
+        for record in await CongressApi(run, self.api_url).read_list("crsreport", "CRSReports", _number, query):
             number = _number(record)
             if _NUMBER.fullmatch(number):
                 yield self._item(record, number)
@@ -62,7 +62,7 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"{number}.json" if item.url == self._record_url(number) else f"{number}.html"
 
     def _item(self, record: Record, number: str) -> Item:
-        # Of the version that stands now: `updateDate` is when the record was touched.
+        # The date of the current version. `updateDate` is the date of the record.
         published_at = read_midnight(record, "publishDate", self.timezone)
         return Item(
             url=self._record_url(number) if self.form == "json" else self._page_url(number),
@@ -75,7 +75,7 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def _page_url(self, number: str) -> str:
-        """Return where the page of a report is: by its series, or its record where the number does not tell that."""
+        """Return the URL of a report's page, or of its record if its number has no series."""
         series = number.rstrip("0123456789-")
         return f"{self.files_url.rstrip('/')}/{series}/HTML/{number}.html" if series else self._record_url(number)
 

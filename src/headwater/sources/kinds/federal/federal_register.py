@@ -1,4 +1,4 @@
-"""The Federal Register: what its API lists, and the XML of each document."""
+"""The Federal Register: the documents of its API, and their XML."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from headwater.sources.kinds.federal.register_search import RegisterSearch
 from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_objects, read_text
 from headwater.sources.run import Run
 
-_OVERLAP = timedelta(days=7)  # is read again each time: an issue may be late, or be mended
+_OVERLAP = timedelta(days=7)  # read again each time: an issue may be late or corrected
 _DAYS_PER_RUN = range(30, 3661)
 _FIRST_ISSUE = date(1936, 3, 14)
 _NUMBER = re.compile(r"\w[\w-]{0,63}")
@@ -23,17 +23,17 @@ _NUMBER = re.compile(r"\w[\w-]{0,63}")
 class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, notices and presidential documents, by their day of publication. The API takes no key."""
 
-    schedule: str | None = "15 9 * * *"  # an issue is out at 08:45
+    schedule: str | None = "15 9 * * *"  # an issue appears at 08:45
     timezone: str | None = US_CAPITAL
     rate_per_second: float = 5.0
     retry: Retry = Retry(attempts=4, on_rate_limit=True)
     site_url: str = "https://www.federalregister.gov"
-    since: date | None = None  # the first day that is read; None: a week before the first run
-    days_per_run: int = 366  # a longer past is read in several runs
+    since: date | None = None  # the first day to read; None: a week before the first run
+    days_per_run: int = 366  # a longer time is read in several runs
 
     @property
     def api_hosts(self) -> frozenset[str]:
-        """Its API, but not its documents."""
+        """The API, without the documents."""
         return frozenset({f"{host_of(self.site_url)}/api/"})
 
     def check(self) -> None:
@@ -50,17 +50,17 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
         first, last = self._span(run)
         search = RegisterSearch(run, f"{self.site_url.rstrip('/')}/api/v1/documents.json")
         found = await search.read(first, last)
-        places: set[str | None] = set()
+        paths: set[str | None] = set()
         for _, record in sorted(found.items()):
             item = self._item(record)
-            if (place := self.partition(item)) in places:  # two documents of a month with one number
+            if (path := self.partition(item)) in paths:  # a month may have two documents with one number
                 item = self._item({**record, "number_is_taken": True})
-            places.add(place)
+            paths.add(path)
             yield item
         run.state.update(since=self._since(), until=last.isoformat())
 
     def partition(self, item: Item) -> str | None:
-        """Return `{YYYY}/{MM}/{document_number}.xml`; what has no XML, or the number of another, has none."""
+        """Return `{YYYY}/{MM}/{document_number}.xml`, or None without XML or with the number of another document."""
         number, published = read_text(item.raw, "document_number"), read_text(item.raw, "publication_date")
         is_named = _NUMBER.fullmatch(number) and not item.raw.get("number_is_taken")
         if not is_named or item.url != read_text(item.raw, "full_text_xml_url"):
@@ -71,7 +71,7 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
         return self.since.isoformat() if self.since else None
 
     def _span(self, run: Run) -> tuple[date, date]:
-        """Return the first and the last day to read: those after what was read, or all where `since` was changed."""
+        """Return the first and the last day to read: the days after the last run, or all if `since` has changed."""
         today = day_of(run.now, self.timezone or US_CAPITAL)
         if self.since and self.since > today:
             raise HeadwaterError(f"since: {self.since} is yet to come.", reason=Reason.BAD_SOURCE)

@@ -14,7 +14,7 @@ _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
 
 
 class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the feed lists; a bot wall counts every refusal, so it is asked seldom and never twice."""
+    """The reports of the feed. The site counts refused requests, so requests are rare and are never repeated."""
 
     timezone: str | None = US_CAPITAL
     poll_interval_minutes: int | None = 240
@@ -39,13 +39,13 @@ class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         save_validators(run.state, page.response, page.body_hash)
 
     def partition(self, item: Item) -> str | None:
-        """Return `{year}/{number}.pdf`; what is no report, such as a decision, goes by its address."""
+        """Return `{year}/{number}.pdf`, or None for other products, such as decisions."""
         number = item.tags["native_ids"].get("report")
         return f"{number.split('-')[1]}/{number}.pdf" if number else None
 
 
 def _item(entry: FeedEntry, page: str) -> Item:
-    """Return a report, whose PDF is known by its number; of other products the page is read."""
+    """Return the item of an entry. A report has the URL of its PDF, and any other product that of its page."""
     product = _PRODUCT.fullmatch(urlsplit(page).path)
     number = product[1].lower() if product else None
     return Item(

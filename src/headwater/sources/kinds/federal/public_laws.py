@@ -1,4 +1,4 @@
-"""Public laws: which there are, from api.congress.gov, and the text of each, in USLM from govinfo."""
+"""Public laws: their list from api.congress.gov, and their texts in USLM from govinfo."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from headwater.core.dates import day_of
 from headwater.core.source import Item, Undated
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
+from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_future
 from headwater.sources.kinds.records import (
     US_CAPITAL,
     Record,
@@ -20,13 +20,13 @@ from headwater.sources.kinds.records import (
 )
 from headwater.sources.run import Run
 
-FIRST_CONGRESS = 113  # before, there is no XML
+FIRST_CONGRESS = 113  # the first one with XML
 _NUMBER = re.compile(r"(\d{1,3})-(\d{1,5})")
 _BECAME = re.compile(r"Became Public Law No: ?(\d+-\d+)")
 
 
 class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Laws of the Congress that sits now and of the one before, or of those in `congresses`."""
+    """Laws of the current Congress and of the one before, or of the Congresses in `congresses`."""
 
     schedule: str | None = "30 7 * * *"
     timezone: str | None = US_CAPITAL
@@ -37,7 +37,7 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def api_hosts(self) -> frozenset[str]:
-        """The API, which counts requests; the texts are not part of it."""
+        """The API, which counts requests, without the texts."""
         return frozenset({host_of(self.api_url)})
 
     def check(self) -> None:
@@ -52,9 +52,9 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Yield each law once."""
         api = CongressApi(run, self.api_url)
         now = congress_on(day_of(run.now, self.timezone or US_CAPITAL))
-        refuse_to_come(self.congresses, now)
+        refuse_future(self.congresses, now)
         for congress in self.congresses or (now - 1, now):
-            for record in await api.listed(f"law/{congress}/pub", "bills", _key):
+            for record in await api.read_list(f"law/{congress}/pub", "bills", _key):
                 for number in _numbers(record):
                     yield self._item(record, number)
 
@@ -71,7 +71,7 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Item(
             url=f"{self.files_url.rstrip('/')}/{package}/uslm/{package}.xml",
             title=read_text(record, "title") or f"Public Law {law}",
-            # `updateDate` is when the record was touched: without its last action a law belongs to no day.
+            # `updateDate` is the date of the record. Without the date of its last action, a law belongs to no day.
             published_at=read_midnight(action, "actionDate", self.timezone) if is_enacted else None,
             undated=Undated.UNKNOWN,
             tags={"document_type": "Public Law", "native_ids": {"law": law}},

@@ -1,7 +1,7 @@
-"""The Federal Register's search, asked for all that was published from one day to another.
+"""The Federal Register's search for all documents of some days.
 
-It counts and answers no further than 10,000: a window of days that has as many, or that does not fit one answer, is
-halved until it does; only the pages of a single day are turned.
+It counts and returns 10,000 documents at most. A window of days with more, or that does not fit one answer, is halved
+until it fits. Only a single day is read page by page.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from headwater.sources.kinds.records import (
     get_record,
     read_count,
     read_day,
-    read_list,
+    read_records,
     read_text,
     read_until_complete,
 )
 from headwater.sources.run import Run
 
 MAX_COUNT = 10_000
-PAGE = 1_000  # records in an answer, at most; a server that allows fewer gives fewer
+PAGE = 1_000  # records in an answer at most; a server may return fewer
 _DAY = timedelta(days=1)
 _FIELDS = (
     "document_number",
@@ -39,7 +39,7 @@ _FIELDS = (
     "pdf_url",
     "full_text_xml_url",
 )
-Found = dict[tuple[str, str], Record]  # by day and number: numbers were used again
+Found = dict[tuple[str, str], Record]  # by day and number, because some numbers were used twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class _Answer:
 
     @property
     def is_capped(self) -> bool:
-        """Whether there may be more than is counted."""
+        """Whether there may be more documents than the count."""
         return self.count >= MAX_COUNT
 
 
 class RegisterSearch:
-    """Asks the search on behalf of a run, and counts in its counters."""
+    """Requests to the search for a run. They update the run's counters."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._run = run
@@ -63,7 +63,7 @@ class RegisterSearch:
     async def read(self, first: date, last: date) -> Found:
         """Return all documents of some days, the first and the last included.
 
-        Raises HeadwaterError with the reason INCOMPLETE where the counts do not add up.
+        Raises HeadwaterError with the reason INCOMPLETE if the counts do not agree.
         """
 
         async def read() -> Found:
@@ -85,7 +85,7 @@ class RegisterSearch:
             middle = first + (last - first) // 2
             found = await self._window(first, middle) | await self._window(middle + _DAY, last)
         else:
-            found = await self._turn_pages(first, answer)
+            found = await self._read_pages(first, answer)
         if answer.is_capped:
             if len(found) < MAX_COUNT:
                 raise IncompleteList(f"{len(found)} came of {MAX_COUNT} or more from {first} to {last}.")
@@ -93,10 +93,10 @@ class RegisterSearch:
             raise IncompleteList(f"{len(found)} came of {answer.count} from {first} to {last}.")
         return found
 
-    async def _turn_pages(self, only: date, answer: _Answer) -> Found:
-        """Return the documents of a day that has more than an answer holds."""
+    async def _read_pages(self, only: date, answer: _Answer) -> Found:
+        """Return the documents of a day that do not fit one answer."""
         if answer.is_capped:
-            raise IncompleteList(f"there are {answer.count} or more on {only}, and nobody counts further.")
+            raise IncompleteList(f"there are {answer.count} or more on {only}, and the search counts no further.")
         found, page = dict(answer.records), 1
         while len(found) < answer.count:
             page += 1
@@ -108,7 +108,7 @@ class RegisterSearch:
         return found
 
     async def _confirm(self, first: date, last: date, found: int) -> None:
-        """Count again: an index that is being made anew may have counted and answered less than it has."""
+        """Count again: an index that is being rebuilt may return and count less than it has."""
         answer = await self._ask(first, last, size=1)
         if found < answer.count if answer.is_capped else found != answer.count:
             raise IncompleteList(f"{found} came, and afterwards there were {answer.count} from {first} to {last}.")
@@ -124,10 +124,10 @@ class RegisterSearch:
         ]
         body = await get_record(self._run, f"{self._url}?{urlencode(query)}")
         count = read_count(body)
-        if count == 0 and "results" not in body:  # which it leaves out then
+        if count == 0 and "results" not in body:  # an empty answer has no list
             return _Answer(0, {})
         records: Found = {}
-        for record in read_list(body, "results"):
+        for record in read_records(body, "results"):
             published, number = read_day(record, "publication_date"), read_text(record, "document_number")
             if published is None or not number or not first <= published <= last:
                 raise IncompleteList(f"{number or 'a document'} is not from {first} to {last}.")
