@@ -332,7 +332,7 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
         ("federal_register", {"since": "1066-01-01"}, "since: the first Federal Register is of 1936-03-14"),
         ("federal_register", {"days_per_run": 3}, "days_per_run: must be from 30 to 3660"),
         ("bills", {"schedule": "0 2 * * *"}, "schedule: bills are read by interval; set poll_interval_minutes"),
-        ("bills", {"congresses": [93]}, "congresses: there is no BILLSTATUS before the 108th Congress"),
+        ("bills", {"congresses": [93]}, "congresses: BILLSTATUS starts with the 108th Congress"),
         ("bills", {"lookups_per_run": -1}, "lookups_per_run: must be from 0 to 100000"),
         ("public_laws", {"congresses": [112]}, "congresses: laws before the 113th Congress are not published as XML"),
         ("public_laws", {"files_url": "ftp://x"}, "files_url: "),

@@ -75,7 +75,7 @@ class Scheduler:
         return [task for task in self.role._runs if task in under_way]
 
     async def look(self) -> None:
-        await self.role._look(self.keeper)
+        await self.role._refresh_jobs(self.keeper)
         await self.settle()
 
     async def let_go(self, run: "asyncio.Task[None]") -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import fields
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,7 @@ from headwater.db.sources import PollState
 from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.discovery.source_operations import describe_added
+from headwater.documents.days import DayItem
 from headwater.documents.operations import Hit
 from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod
 
@@ -63,13 +64,14 @@ def test_json_has_the_text_and_no_control_characters(text: str) -> None:
     assert json.loads(printed[0]) == {"title": text}
 
 
-def row(**fields: Any) -> dict[str, Any]:
-    return {"title": HOSTILE_TITLE, "url": "http://board.demo.test/" + "x" * 200, "source": "board.demo.test"} | fields
+def make_item(bucket: Literal["NEW", "LATEST"], title: str = HOSTILE_TITLE) -> DayItem:
+    url = "http://board.demo.test/" + "x" * 200
+    return DayItem("board.demo.test", bucket, None, title, url, None, False, None, {}, None)
 
 
 def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
-    show.day(date(2026, 3, 3), [row(bucket="NEW")])
+    show.day(date(2026, 3, 3), [make_item("NEW")])
     hit = Hit(1, "http://board.demo.test/", "board.demo.test", HOSTILE_TITLE, None, 1.0, HOSTILE_TITLE)
     show.hits(HOSTILE_TITLE, [hit])
     show.hits(HOSTILE_TITLE, [])
@@ -168,7 +170,7 @@ def test_the_demo_fits_80_columns_and_names_its_faults(capsys: pytest.CaptureFix
             OutcomeGroup("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/" + "a" * 56),
             OutcomeGroup("pending", 1, waits=True, example="http://clinic.demo.test/b"),
         ],
-        items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
+        items=[make_item("NEW"), make_item("LATEST", "川" * 100)],
         articles=CanonicalTotals(
             new=7, skipped=3, failed={"FAIL_HTTP": 1, "FAIL_BAD_HTML": 1, "FAIL_TIMEOUT": 1}, deferred=1
         ),

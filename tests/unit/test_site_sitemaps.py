@@ -110,7 +110,7 @@ async def test_old_sub_sitemaps_are_not_asked_for_and_the_newest_come_first(tmp_
 async def test_of_sub_sitemaps_that_tell_the_same_those_come_first_that_were_read_least_lately(
     lastmod: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site_sitemaps, "_MOST_ASKED", 3)
+    monkeypatch.setattr(site_sitemaps, "_MAX_REQUESTS", 3)
     subs = {sub(number): urlset((own(f"{number}"), None)) for number in range(4)}
     answers = {MAP: index(*((url, lastmod) for url in subs)), **subs}
     first = await read(tmp_path, answers)
@@ -150,7 +150,7 @@ async def test_a_pass_for_the_last_minutes_leaves_no_gap_behind_it(tmp_path: Pat
 async def test_a_backfill_that_is_cut_short_goes_on_in_the_next_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site_sitemaps, "_MOST_ASKED", 3)
+    monkeypatch.setattr(site_sitemaps, "_MAX_REQUESTS", 3)
     subs = {sub(number): urlset((own(f"{number}"), OLD)) for number in range(3)}
     answers = {MAP: index(*((url, None) for url in subs)), **subs}
     first = await read(tmp_path, answers, since="2025-12-01T00:00:00Z")
@@ -232,14 +232,14 @@ async def test_sitemaps_nested_too_deep_are_refused_at_the_fourth_index(tmp_path
 
 
 async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_sitemaps, "_MOST_REMEMBERED", 2)
+    monkeypatch.setattr(site_sitemaps, "_MAX_SAVED", 2)
     subs = {sub(number): urlset() for number in range(4)}
     told = await read(tmp_path, {MAP: index(*((url, None) for url in subs)), **subs})
     assert list(told["state"]["sitemaps"]) == [sub(2), sub(3)]
 
 
 async def test_many_items_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_sitemaps, "_MOST_ITEMS", 1)
+    monkeypatch.setattr(site_sitemaps, "_MAX_ITEMS", 1)
     entries = "".join(
         f"<url><loc>{own(str(n))}</loc><news:publication_date>2026-01-15</news:publication_date><news:title>T</news:title></url>"
         for n in range(3)

@@ -71,8 +71,8 @@ async def test_a_home_page_that_fails_ends_it(tmp_path: Path) -> None:
 
 
 async def test_what_leads_away_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_spider, "_MOST_EXTERNAL", 2)
-    monkeypatch.setattr(site_spider, "_MOST_LEADS", 1)
+    monkeypatch.setattr(site_spider, "_MAX_EXTERNAL", 2)
+    monkeypatch.setattr(site_spider, "_MAX_ARTICLES", 1)
     page = links(*(f"https://b{number}.example/" for number in range(9)), "/s/1", "/s/2")
     assert len(leads(await walk(tmp_path, {HOME: page}))) == 3
 

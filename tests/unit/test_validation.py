@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater import Item
 from headwater.core.errors import HeadwaterError, StorageFailed
 from headwater.core.reasons import Reason
-from headwater.sources.validation import check_item, refuse_shared_paths
+from headwater.sources.kind import check_item, refuse_shared_paths
 from headwater.storage.folder import Corpus
 from tests.kinds import LedgerKind
 

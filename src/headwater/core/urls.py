@@ -8,6 +8,7 @@ slash except the root's, no trailing dot in the host. Percent-escapes and path c
 import re
 from collections.abc import Callable, Container
 from hashlib import sha256
+from operator import itemgetter
 
 import ada_url
 
@@ -90,7 +91,14 @@ def page_subpath(host: str, url: str) -> str:
 
 def _split(url: str, base: str | None) -> tuple[str, str, str, str]:
     """Return scheme with its colon, host with port, path without its first slash, and query."""
-    href = _parse(url, base)
+    if not url or url.isspace():
+        raise InvalidURL("The address is empty.", url=url)
+    if len(url) > MAX_URL_LENGTH or (base is not None and len(base) > MAX_URL_LENGTH):
+        raise InvalidURL(f"The address is longer than {MAX_URL_LENGTH} characters.", url=url[:MAX_URL_LENGTH])
+    try:
+        href = ada_url.normalize_url(url) if base is None else ada_url.join_url(base, url)
+    except ValueError:
+        raise InvalidURL(_why_unparsable(url, base), url=url) from None
     # A parsed URL always has the form "scheme://authority/path?query#fragment", so it can be cut safely.
     scheme, _, rest = href.partition("#")[0].partition("//")
     if scheme not in ("https:", "http:"):
@@ -101,17 +109,6 @@ def _split(url: str, base: str | None) -> tuple[str, str, str, str]:
         # without the URL, which would bring the password into logs
         raise InvalidURL("The address contains a user name or password.")
     return scheme, _check_host(authority, url), path, query
-
-
-def _parse(url: str, base: str | None) -> str:
-    if not url or url.isspace():
-        raise InvalidURL("The address is empty.", url=url)
-    if len(url) > MAX_URL_LENGTH or (base is not None and len(base) > MAX_URL_LENGTH):
-        raise InvalidURL(f"The address is longer than {MAX_URL_LENGTH} characters.", url=url[:MAX_URL_LENGTH])
-    try:
-        return ada_url.normalize_url(url) if base is None else ada_url.join_url(base, url)
-    except ValueError:
-        raise InvalidURL(_why_unparsable(url, base), url=url) from None
 
 
 def _why_unparsable(url: str, base: str | None) -> str:
@@ -148,15 +145,10 @@ def _check_host(authority: str, url: str) -> str:
 
 
 def _normalize_query(query: str) -> str:
-    pieces = [piece for piece in query.split("&") if piece and not _is_tracking(_key(piece))]
-    pieces.sort(key=_key)
-    return "&".join(pieces)
-
-
-def _key(piece: str) -> str:
-    return piece.partition("=")[0]
-
-
-def _is_tracking(key: str) -> bool:
-    name = key.lower()
-    return name in TRACKING_NAMES or name.startswith(TRACKING_PREFIXES)
+    """Sort the parameters by name, and drop those that only say where a reader came from."""
+    pieces: list[tuple[str, str]] = []
+    for piece in filter(None, query.split("&")):
+        key = piece.partition("=")[0]
+        if key.lower() not in TRACKING_NAMES and not key.lower().startswith(TRACKING_PREFIXES):
+            pieces.append((key, piece))
+    return "&".join(piece for _, piece in sorted(pieces, key=itemgetter(0)))

@@ -148,7 +148,8 @@ async def list_runs(connection: Connection, only: RunFilter, limit: int = 50) ->
     rows = await connection.fetch(
         query("list_runs"), only.source, only.status, only.day, only.before, only.run_id, limit
     )
-    return [RunRecord(**row) for row in rows]
+    types = (("trigger", Trigger), ("status", RunStatus))
+    return [RunRecord(**row | {name: read(row[name]) for name, read in types}) for row in map(dict, rows)]
 
 
 async def return_expired_runs(connection: Connection, now: datetime) -> int:

@@ -24,8 +24,8 @@ from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
+from headwater.sources.kind import check_item, refuse_shared_paths
 from headwater.sources.run import Http, Run
-from headwater.sources.validation import check_item, refuse_shared_paths
 
 log = structlog.get_logger()
 _PART_ITEMS = 100  # items of a kind that is saved in parts

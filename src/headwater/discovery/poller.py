@@ -237,7 +237,9 @@ class Poller:
     async def _save(self, connection: Connection, found: DiscoveryResult, profile: Mapping[str, Any]) -> PollResult:
         """Save a discovery, and end its poll and its run."""
         claim, run, source, now = found.claim, found.run, found.claim.source, self._clock.now()
-        total = found.saved + await self._writer.save(connection, found)
+        total = await self._writer.save(connection, found)
+        if found.saved_state is not None:
+            total = found.saved + total
         if profile != claim.fetch_profile:
             await sources.save_fetch_profile(connection, source.id, profile)
         if found.learned:
@@ -257,7 +259,8 @@ class Poller:
         if run:
             if run.day:
                 new, latest = await items.count_day(connection, source.id, run.day)
-            ending = RunEnding(Reason.POLLED, _explain_refused(total.refused), found.counters, total.items, new, latest)
+            why = _explain_refused(total.refused) if total.refused else None
+            ending = RunEnding(Reason.POLLED, why, found.counters, total.items, new, latest)
             if not await runs.end_run(connection, run, ending, now):
                 raise LeaseLost(f"The run of {source.name} took longer than its lease.")
         overflowed = claim.method is Method.FEED and is_overflow(
@@ -299,10 +302,8 @@ def _storable(error: Exception) -> str:
     return clean(str(error))[:_MAX_ERROR_LENGTH]
 
 
-def _explain_refused(refused: Mapping[str, str]) -> str | None:
+def _explain_refused(refused: Mapping[str, str]) -> str:
     """Return why a day that was read to its end is not complete."""
-    if not refused:
-        return None
     url, why = next(iter(refused.items()))
     return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_MAX_ERROR_LENGTH]
 

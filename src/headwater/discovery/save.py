@@ -31,8 +31,7 @@ from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, priority, spell, submit
 from headwater.handoff.handoffs import queue_handoffs
-from headwater.sources.kind import Kind
-from headwater.sources.validation import refuse_shared_paths
+from headwater.sources.kind import Kind, refuse_shared_paths
 
 log = structlog.get_logger()
 # Some sites report every page as changed at every poll. A page is fetched again at most once in this time.

@@ -20,11 +20,10 @@ from headwater.feeds.results import Feed
 from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.kind import Kind
+from headwater.sources.kind import Kind, check_item, refuse_shared_paths
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http, Page, Run
-from headwater.sources.validation import check_item, refuse_shared_paths
 
 _MAX_YIELDED = 20
 _WORDS_SHOWN = 30

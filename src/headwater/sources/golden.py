@@ -20,10 +20,9 @@ from headwater.core.json_values import check_state
 from headwater.core.source import DiscoveredUrl, Item, Method
 from headwater.http.responses import reason_of_status
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.kind import Kind
+from headwater.sources.kind import Kind, check_item, refuse_shared_paths
 from headwater.sources.registry import read_settings
 from headwater.sources.run import Http, Page, Run, make_status_error
-from headwater.sources.validation import check_item, refuse_shared_paths
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """GOV.UK by days (spec 6): the pages published on a day, and the older pages updated on it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Literal
@@ -65,7 +65,7 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         day = _Day(run, self.site_url.rstrip("/"), *bounds(run.day, self.timezone))
         try:
             await day.search()
-            await day.look_up(day.find_unknown(self.content_lookups))
+            await day.look_up(self.content_lookups)
         except (Exception, asyncio.CancelledError):  # the deadline cancels
             # An item without a looked-up date belongs to no day yet.
             for link, record in sorted(day.seen.items()):
@@ -99,17 +99,16 @@ class _Day:
                 self.updated[link] = record
         self.published = await search.read("first_published_at", self.start, self.end - _SECOND)
 
-    def find_unknown(self, mode: str) -> list[str]:
-        """Return the links of the pages to look up. In mode "auto", these are the pages found by only one date."""
-        if mode == "never":
-            return []
-        links = self.updated.keys() | self.published.keys()
-        if mode == "auto":
-            links -= self.updated.keys() & self.published.keys()
-        return sorted(link for link in links if link.startswith("/"))
+    async def look_up(self, mode: str) -> None:
+        """Look pages up in the Content API: all, or in mode "auto" the pages that were found by only one date.
 
-    async def look_up(self, links: Collection[str]) -> None:
-        """Look pages up in the Content API, a few at a time. The first page that cannot be read ends it."""
+        The first page that cannot be read ends it.
+        """
+        if mode == "never":
+            return
+        both = self.updated.keys() & self.published.keys() if mode == "auto" else set[str]()
+        pages = (self.updated.keys() | self.published.keys()) - both
+        links = sorted(link for link in pages if link.startswith("/"))
         counters = self.run.counters
         counters.stage, counters.done, counters.of = "looking up", 0, len(links)
         # A TaskGroup that is cancelled while a task fails would raise only the failure.
