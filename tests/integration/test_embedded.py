@@ -22,6 +22,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
+import psutil
 import pytest
 
 from headwater.core.errors import OperatorError
@@ -111,7 +112,7 @@ def postmaster(folder: Path) -> int:
     return int((cluster(folder) / "postmaster.pid").read_text().splitlines()[0])
 
 
-def works_in(pid: str, folder: Path) -> bool:
+def works_in(pid: int, folder: Path) -> bool:
     try:
         return os.path.samefile(f"/proc/{pid}/cwd", folder)
     except OSError:
@@ -120,14 +121,12 @@ def works_in(pid: str, folder: Path) -> bool:
 
 def processes(folder: Path) -> list[int]:
     """Return the processes of the folder's server that are not dead."""
-    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and works_in(pid, cluster(folder))]
+    return [pid for pid in psutil.pids() if works_in(pid, cluster(folder))]
 
 
 def servers(folder: Path) -> list[int]:
     """Return the processes of the server whose parent is another program."""
-    parents = {
-        pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in processes(folder)
-    }
+    parents = {pid: psutil.Process(pid).ppid() for pid in processes(folder)}
     return [pid for pid, parent in parents.items() if parent not in parents]
 
 

@@ -76,8 +76,8 @@ def test_more_than_a_megabyte_is_refused_with_its_largest_key() -> None:
 @pytest.mark.parametrize(("length", "is_kept"), [(1000, True), (1001, False)])
 def test_a_validator_that_is_too_long_is_not_kept(length: int, is_kept: bool) -> None:
     """Spec 4.3: a kind keeps one for each of a thousand sitemaps."""
-    memory: dict[str, Any] = {"etag": "before", "last_modified": "before"}
+    state: dict[str, Any] = {"etag": "before", "last_modified": "before"}
     headers = {"etag": "e" * length, "last-modified": "m" * length}
-    save_validators(memory, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1), "")
+    save_validators(state, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1), "")
     sent = {"If-None-Match": headers["etag"], "If-Modified-Since": headers["last-modified"]}
-    assert make_validators(memory) == (sent if is_kept else {})
+    assert make_validators(state) == (sent if is_kept else {})
