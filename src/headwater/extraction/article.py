@@ -49,15 +49,15 @@ class Article:
     text: str
     title: str | None = None
     byline: str | None = None
+    abstract: str | None = None
+    markdown: str = ""
     published_at: datetime | None = None
     updated_at: datetime | None = None
     language: str | None = None
     """The language tag that the page declares."""
     image: str | None = None
     """The address of the lead image."""
-    abstract: str | None = None
     canonical_url: str | None = None
-    markdown: str = ""
     body_status: BodyStatus = BodyStatus.OK
     artifacts: tuple[Artifact, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)

@@ -24,12 +24,12 @@ class Feed:
     """A feed of any format: RSS, RDF, Atom or JSON Feed."""
 
     title: str
-    entries: tuple[FeedEntry, ...]
     link: str | None = None
     """The page that the feed belongs to."""
     language: str | None = None
     published_at: datetime | None = None
     updated_at: datetime | None = None
+    entries: tuple[FeedEntry, ...] = ()
     ttl_seconds: int | None = None
     """How long the publisher asks pollers to wait."""
     hub: str | None = None

@@ -83,9 +83,8 @@ _BYLINE_START = re.compile(
 )
 # Text that often follows a name in the same element: a date, a position, a link.
 _AFTER_NAME = re.compile(
-    r" ?(?:[|\u2022\u00b7]| [-\u2013] |,? ?\b(?:\d{1,2}[./:]|\d{4}\b|am \d|on \w+ \d|\d{1,2}\.? \w+ \d{4}"
-    r"|(?:updated|published|posted|aktualisiert|follow|view all|more by)\b))",
-    re.IGNORECASE,
+    r"(?i) ?(?:[|\u2022\u00b7]| [-\u2013] |,? ?\b(?:\d{1,2}[./:]|\d{4}\b|am \d|on \w+ \d|\d{1,2}\.? \w+ \d{4}"
+    r"|(?:updated|published|posted|aktualisiert|follow|view all|more by)\b))"
 )
 _NO_NAME = re.compile(r"[\W\d_]*|admin|author|by|link\d*|editor", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"^data:|blank|placeholder|spacer|logo|avatar|icon|pixel|\.svg(?:$|\?)|1x1", re.IGNORECASE)
