@@ -199,7 +199,7 @@ class LiveSourceOperations(SourceOperations):
         feeds = await find_feeds(http, address)
         return DiscoveredSources(address, feeds, [] if feeds else await find_sitemaps(http, address))
 
-    async def _add_spider(self, address: str, name: str | None, settings: dict[str, Any]) -> AddedSource:
+    async def _add_spider(self, address: str, name: str | None, settings: Mapping[str, Any]) -> AddedSource:
         """Add a site that a spider reads, if its home page answers. The running poller starts the spider."""
         settings = {**settings, "site_url": address}
         chosen = name or await self._choose_name(address)

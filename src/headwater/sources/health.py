@@ -117,8 +117,7 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
     if history.last_error is not None and now - (history.last_success_at or history.added_at) > _OUR_FAILURES:
         why = f"{_format_last_success(history, now).capitalize()}. {_explain_our_failure(history)}"
         return HealthReport(SourceHealth.FAILING, why)
-    is_waiting = history.next_poll_at is not None and not history.polling
-    overdue = now - history.next_poll_at if is_waiting and history.next_poll_at else timedelta(0)
+    overdue = now - history.next_poll_at if history.next_poll_at and not history.polling else timedelta(0)
     if overdue > _LATE_AFTER + 2 * check_interval:
         why = f"It has been due for {format_duration(overdue)}. Headwater was stopped, or has too much to do."
         return HealthReport(SourceHealth.LATE, why)
@@ -126,14 +125,11 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
         return HealthReport(SourceHealth.NEW, f"It was never polled. {_format_next(history, now)}")
     # After the last good poll, no one can know whether there was something new.
     silence = (history.last_success_at or history.added_at) - (history.last_new_at or history.added_at)
-    if silence > _silent_after(history.usual_gap):
+    gap = history.usual_gap
+    if silence > (_SILENT_WITHOUT_GAP if gap is None else max(_SILENT_AFTER, gap * _SILENT_GAPS)):
         return HealthReport(SourceHealth.SILENT, _explain_silent(history, silence))
     why = f"Polled {_format_ago(history.last_polled_at, now)}. {_format_next(history, now)}"
     return HealthReport(SourceHealth.ON_TIME, f"{why} {_explain_our_failure(history)}" if history.last_error else why)
-
-
-def _silent_after(usual_gap: timedelta | None) -> timedelta:
-    return _SILENT_WITHOUT_GAP if usual_gap is None else max(_SILENT_AFTER, usual_gap * _SILENT_GAPS)
 
 
 def _explain_failing(history: PollHistory, now: datetime) -> str:
@@ -217,17 +213,13 @@ def _describe_method(
         next_poll_at = cron.next_slot(schedule, zone, now)
         next_poll_why = f"At its schedule, {schedule} ({zone})."
     gap = row.usual_gap_seconds if is_main else None
-    history = PollHistory(
+    history = extend(
+        method,
+        PollHistory,
         added_at=row.created_at,
         enabled=row.enabled,
         scheduled=schedule is not None,
-        polling=method.polling,
         next_poll_at=next_poll_at,
-        last_polled_at=method.last_polled_at,
-        last_success_at=method.last_success_at,
-        consecutive_errors=method.consecutive_errors,
-        last_error=method.last_error,
-        last_new_at=method.last_new_at,
         usual_gap=None if gap is None else timedelta(seconds=gap),
     )
     report = assess_health(history, now, check_interval)
