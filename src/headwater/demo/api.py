@@ -6,9 +6,10 @@ A site that has such an API as `api` passes it all requests below `/api/`. A fau
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -86,33 +87,19 @@ class DemoApi(ABC):
 When = Callable[[ApiRequest], bool]
 
 
-@dataclass(slots=True)
-class _Plan:
-    fault: Maker
-    when: When
-    first: int
-    last: float
-    seen: int = 0
-
-    def applies_to(self, asked: ApiRequest) -> bool:
-        if not self.when(asked):
-            return False
-        self.seen += 1
-        return self.first <= self.seen <= self.last
-
-
 class Faults:
     """The faults that are planned for an API."""
 
     def __init__(self) -> None:
-        self._plans: list[_Plan] = []
+        self._plans: list[tuple[Maker, When, Iterator[bool]]] = []
 
     def plan(self, fault: Maker, *, when: When = lambda _asked: True, nth: int = 1, times: int | None = 1) -> None:
         """Answer with a fault from the nth request that matches `when` on, for `times` requests; None: without end.
 
         Each plan counts all requests that match it. If several plans apply to a request, the first one is used.
         """
-        self._plans.append(_Plan(fault, when, nth, float("inf") if times is None else nth + times - 1))
+        is_due = chain(repeat(False, nth - 1), repeat(True) if times is None else repeat(True, times), repeat(False))
+        self._plans.append((fault, when, is_due))
 
     def clear(self) -> None:
         """Remove all plans."""
@@ -120,7 +107,7 @@ class Faults:
 
     def due(self, asked: ApiRequest) -> Maker | None:
         """Return the fault for a request, and count the request."""
-        applicable = [plan.fault for plan in self._plans if plan.applies_to(asked)]
+        applicable = [fault for fault, when, is_due in self._plans if when(asked) and next(is_due)]
         return applicable[0] if applicable else None
 
 

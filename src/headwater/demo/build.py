@@ -16,7 +16,6 @@ _TEXT = "text/plain; charset=utf-8"
 _XML = "application/xml; charset=utf-8"
 _GZIP = "application/gzip"
 _FIRST_MINUTE, _LAST_MINUTE = 12 * 60 + 5, 17 * 60 + 55
-_NEWS_DAYS = 1  # the news sitemap has the stories of the last two days
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class _Builder:
     def sitemaps(self) -> dict[str, Body]:
         entries = tuple(map(self.entry, self.articles))
         lists = [self.site.home, *(f"{self.site.home}section/{topic}" for topic in self.frame.topics)]
-        fresh = [piece for piece in self.articles if piece.days_ago is not None and piece.days_ago <= _NEWS_DAYS]
+        fresh = [piece for piece in self.articles if piece.days_ago is not None and piece.days_ago <= 1]
         stories = sitemap((entry.url, entry.updated or entry.published) for entry in entries)
         files = {"/sitemaps/stories.xml.gz": self.body(gzip.compress(stories.encode(), mtime=0), _GZIP)}
         if self.site.sitemap_of_lists:

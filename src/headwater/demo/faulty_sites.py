@@ -18,7 +18,10 @@ from headwater.demo.answers import (
 )
 from headwater.demo.plan import Ends, Piece, Site
 
-_FILLER = "# One of very many lines that say nothing at all.\n"
+
+def _plain_site(name: str, title: str, *pieces: Piece) -> Site:
+    return Site(host=f"{name}.demo.test", title=title, pieces=pieces)
+
 
 ARCHIVE = Site(
     host="archive.demo.test",
@@ -26,7 +29,9 @@ ARCHIVE = Site(
     look="council",
     folder="/pages",
     # the last rule is beyond the 500 KiB that Headwater reads
-    robots=f"User-agent: *\nAllow: /\n{_FILLER * 11_000}User-agent: *\nDisallow: /\n",
+    robots="User-agent: *\nAllow: /\n"
+    + "# One of many lines without a rule.\n" * 15_000
+    + "User-agent: *\nDisallow: /\n",
     pieces=(
         Piece("Minutes of the bridge committee are set in type", "councils", 0, answer=gzipped),
         Piece("Le fonds des cartes postales est numérisé", "libraries", 3, language="fr", answer=gzipped),
@@ -49,19 +54,17 @@ ARCHIVE = Site(
     ),
 )
 
-FERRIES = Site(
-    host="ferries.demo.test",
-    title="Wend Ferries",
-    pieces=(
-        Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(2))),
-        Piece("Night ferry keeps its old timetable", "transport", 4),
-    ),
+FERRIES = _plain_site(
+    "ferries",
+    "Wend Ferries",
+    Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(2))),
+    Piece("Night ferry keeps its old timetable", "transport", 4),
 )
 
-TICKETS = Site(
-    host="tickets.demo.test",
-    title="Valley Tickets",
-    pieces=(Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(3, as_date=True))),),
+TICKETS = _plain_site(
+    "tickets",
+    "Valley Tickets",
+    Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(3, as_date=True))),
 )
 
 WORKS = Site(
@@ -75,21 +78,19 @@ WORKS = Site(
     ),
 )
 
-CANAL = Site(
-    host="canal.demo.test",
-    title="The Slow Canal",
-    pieces=(Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=Ends.GIVEN_UP),),
+CANAL = _plain_site(
+    "canal",
+    "The Slow Canal",
+    Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=Ends.GIVEN_UP),
 )
 
-CABLE = Site(
-    host="cable.demo.test",
-    title="Cable and Line",
-    pieces=(
-        Piece("New cable reaches the upper valley", "transport", 1, answer=heals(reset)),
-        Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=Ends.GIVEN_UP),
-        Piece("Engineers splice a broken line", "transport", 3, answer=heals(truncated)),
-        Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=Ends.GIVEN_UP),
-    ),
+CABLE = _plain_site(
+    "cable",
+    "Cable and Line",
+    Piece("New cable reaches the upper valley", "transport", 1, answer=heals(reset)),
+    Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=Ends.GIVEN_UP),
+    Piece("Engineers splice a broken line", "transport", 3, answer=heals(truncated)),
+    Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=Ends.GIVEN_UP),
 )
 
 WEATHER = Site(

@@ -3,6 +3,7 @@
 All addresses and numbers are fixed. The days of the Federal Register are relative to the day of the web.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from html import escape
 from typing import Any
 
 from headwater.core.reasons import Reason
-from headwater.demo.content import template
+from headwater.demo.content import read_file, template
 from headwater.demo.federal_api import CongressServer, Record, RegisterApi
 from headwater.demo.feeds import sitemap, sitemap_index
 from headwater.demo.pages import Form, Sheet
@@ -132,14 +133,8 @@ REGISTER = Site(
     host=API_HOST,
     title="Federal Register of the Valley",
     pieces=tuple(
-        _document(
-            title,
-            _register_path(number),
-            register_notice,
-            days_ago,
-            ends=Ends.STORED if days_ago < 7 else Ends.NONE,
-        )
-        for number, title, days_ago in _NOTICES
+        _document(title, _register_path(number), register_notice, ago, ends=Ends.STORED if ago < 7 else Ends.NONE)
+        for number, title, ago in _NOTICES
     ),
     api=_register_api,
 )
@@ -153,8 +148,6 @@ _BILLS: tuple[tuple[int, int, str, Form], ...] = (
     *((EARLIER, number, f"Towpath Act, part {number}", bill_status) for number in range(1, 25)),
 )
 _LAWS = ((1, "Harbour Lights Act"), (2, "Act to mend the footbridge at Oxley Quay"))
-_REPORTS = (("R47175", "River Ferries: Background and Issues for Congress"),)
-_PRODUCTS = (("gao-26-107908", "River Ferries: Better Timetables Could Help"),)
 
 
 def _bill_path(congress: int, number: int) -> str:
@@ -197,7 +190,7 @@ def _congress_api(limit: int = 1_000, register: RegisterApi | None = None) -> Co
     return CongressServer(
         bills=map(_bill_record, _BILLS),
         laws=map(_law_record, _LAWS),
-        reports=map(_report, _REPORTS),
+        reports=[json.loads(read_file("looks", "federal", "report.json"))],
         limit=limit,
         register=register,
     )
@@ -228,50 +221,17 @@ def _law_record(numbered: tuple[int, str]) -> Record:
     }
 
 
-def _report(numbered: tuple[str, str]) -> Record:
-    number, title = numbered
-    return {
-        "id": number,
-        "title": title,
-        "contentType": "Reports",
-        "publishDate": "2026-01-12T05:00:00Z",
-        "updateDate": "2026-01-14T23:19:00Z",
-        "summary": "<p>Ferries cross rivers.</p><p>Where they do not, there are bridges.</p>",
-        "authors": [{"author": "Ada Weir"}],
-        "topics": [{"topic": "Waterways"}],
-    }
-
-
 API = Site(host=API_HOST, title="API of Congress", api=lambda _today, _seed: _congress_api())
-CONGRESS_SITE = Site(
-    host="congress.demo.test",
-    title="Congress of the Valley",
-    pieces=tuple(
-        Piece(title, "rivers", 3, path=f"/crs_external_products/R/HTML/{number}.html") for number, title in _REPORTS
-    ),
+_REPORT = Piece(
+    "River Ferries: Background and Issues for Congress", "rivers", 3, path="/crs_external_products/R/HTML/R47175.html"
 )
-
-
-def _products() -> str:
-    items = "".join(
-        f"<item><title>{escape(title)}</title><link>http://gao.demo.test/products/{number}</link>"
-        f"<pubDate>Wed, 14 Jan 2026 07:23:00 -0500</pubDate><guid isPermaLink='false'>{number}</guid></item>"
-        for number, title in _PRODUCTS
-    )
-    channel = f"<title>Reports</title><link>http://gao.demo.test/</link><description>All</description>{items}"
-    return f'<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel>{channel}</channel></rss>'
-
-
+CONGRESS_SITE = Site(host="congress.demo.test", title="Congress of the Valley", pieces=(_REPORT,))
+_TITLE = "River Ferries: Better Timetables Could Help"
+_PRODUCT = Piece(_TITLE, "transport", None, path="/assets/gao-26-107908.pdf", form=pdf, content_type="application/pdf")
 GAO = Site(
     host="gao.demo.test",
     title="Accountability Office of the Valley",
-    pieces=(
-        _file("/rss/reports.xml", _products()),
-        *(
-            Piece(title, "transport", None, path=f"/assets/{number}.pdf", form=pdf, content_type="application/pdf")
-            for number, title in _PRODUCTS
-        ),
-    ),
+    pieces=(_file("/rss/reports.xml", read_file("looks", "federal", "products.xml")), _PRODUCT),
 )
 
 

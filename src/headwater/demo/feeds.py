@@ -118,7 +118,11 @@ def sitemap(pages: Iterable[tuple[str, datetime | None]]) -> str:
 
 def news_sitemap(publication: str, entries: Iterable[DemoEntry]) -> str:
     """Write a news sitemap, with title and language for each story."""
-    written = "\n".join(_news(publication, entry) for entry in entries)
+    news = template("feeds", "news.xml")
+    dated = ((entry, iso_z(entry.published)) for entry in entries if entry.published)
+    written = "\n".join(
+        news.substitute(_values(entry), publication=escape(publication), date=date) for entry, date in dated
+    )
     return f'{_PROLOG}\n<urlset xmlns="{_NAMESPACE}" xmlns:news="{_NEWS_NAMESPACE}">\n{written}\n</urlset>\n'
 
 
@@ -138,13 +142,3 @@ def _json_item(entry: DemoEntry) -> dict[str, Any]:
 
 def _last_modified(changed: datetime | None) -> str:
     return "" if changed is None else f"<lastmod>{iso_offset(changed)}</lastmod>"
-
-
-def _news(publication: str, entry: DemoEntry) -> str:
-    assert entry.published is not None
-    language = f"<news:language>{entry.story.language}</news:language>"
-    return f"""<url><loc>{escape(entry.url)}</loc><news:news>
-<news:publication><news:name>{escape(publication)}</news:name>{language}</news:publication>
-<news:publication_date>{iso_z(entry.published)}</news:publication_date>
-<news:title>{escape(entry.story.headline)}</news:title>
-</news:news></url>"""

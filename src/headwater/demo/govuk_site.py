@@ -35,10 +35,6 @@ class _At:
         return datetime.combine(day, time(self.hour, self.minute, self.second), _ZONE).astimezone(UTC)
 
 
-def _on(today: date, at: _At | None) -> datetime | None:
-    return None if at is None else at.on(today)
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     headline: str
@@ -81,7 +77,7 @@ class _Row:
         )
 
     def page(self, today: date) -> GovukPage:
-        published, updated = self.published.on(today), _on(today, self.updated)
+        published, updated = self.published.on(today), self.updated.on(today) if self.updated else None
         return GovukPage(
             title=self.headline,
             link=self.link,
@@ -94,7 +90,7 @@ class _Row:
             taxons=(_TAXONS[self.taxon],),
             latest_change_note=None if updated in (None, published) else "Brought up to date.",
             in_content=self.in_content,
-            content_updated_at=_on(today, self.content_updated),
+            content_updated_at=self.content_updated.on(today) if self.content_updated else None,
         )
 
 

@@ -149,10 +149,7 @@ def _group(urls: list[UrlLine]) -> list[OutcomeGroup]:
     for url in urls:
         key = url.reason or url.waiting_reason or _NEVER_TRIED, url.reason is None, url.kept_failing
         examples.setdefault(key, []).append(url.url)
-    groups = [
-        OutcomeGroup(reason, len(same), waits, same[0], kept_failing)
-        for (reason, waits, kept_failing), same in examples.items()
-    ]
+    groups = [OutcomeGroup(reason, len(same), waits, same[0], why) for (reason, waits, why), same in examples.items()]
     return sorted(groups, key=lambda group: (group.waits, -group.count))
 
 

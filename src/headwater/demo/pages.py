@@ -10,15 +10,12 @@ from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from html import escape
-from itertools import product
 from zlib import crc32
 
 from headwater.demo.content import Story, read_file, template
 
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
-_RIGHT_TO_LEFT = frozenset({"ar"})
 
 # The tags in the head of a look with the publication date and the date of the last change.
 _DATE_META = {
@@ -147,13 +144,13 @@ def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str
         navigation="".join(f'<li><a href="/section/{topic}">{topic.capitalize()}</a></li>' for topic in frame.topics),
         teasers="\n".join(map(_teaser, others)),
         state=_state(frame, others),
-        utilities=_utilities(),
+        utilities=read_file("looks", "utilities.css"),
         script=read_file("looks", "consent.js"),
     )
 
 
 def _direction(language: str) -> str:
-    return "rtl" if language in _RIGHT_TO_LEFT else "ltr"
+    return "rtl" if language == "ar" else "ltr"
 
 
 def _feed_link(frame: Frame) -> str:
@@ -171,12 +168,9 @@ def _teaser(teaser: Teaser) -> str:
 
 
 def _body(story: Story) -> str:
-    lines = []
-    for part in story.parts:
-        if part.heading is not None:
-            lines.append(f"<h2>{escape(part.heading)}</h2>")
-        lines.extend(f"<p>{escape(paragraph)}</p>" for paragraph in part.paragraphs)
-    return "\n".join(lines)
+    headed = [(f"<h2>{escape(part.heading)}</h2>" if part.heading else "", part.paragraphs) for part in story.parts]
+    lines = [line for heading, texts in headed for line in (heading, *(f"<p>{escape(text)}</p>" for text in texts))]
+    return "\n".join(filter(None, lines))
 
 
 def _date_meta(look: str, *moments: datetime | None) -> str:
@@ -230,19 +224,3 @@ def _state(frame: Frame, teasers: Sequence[Teaser]) -> str:
 
 def _script_json(record: object) -> str:
     return json.dumps(record, ensure_ascii=False).replace("</", "<\\/")
-
-
-@cache
-def _utilities() -> str:
-    """Return a large style sheet of utility classes, as many sites have, of which a page uses few."""
-    sides = {"": "", "t": "-top", "b": "-bottom", "l": "-left", "r": "-right"}
-    spaces = [
-        f"{short}{side}-{step}{{{name}{suffix}:{step / 4:g}rem}}"
-        for short, name in (("m", "margin"), ("p", "padding"))
-        for (side, suffix), step in product(sides.items(), range(13))
-    ]
-    rules = [".visually-hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"]
-    rules += [f".d-{display}{{display:{display}}}" for display in ("none", "block", "flex", "grid", "inline")]
-    rules += [f".{space}" for space in spaces]
-    rules += ["@media (min-width:48rem){", *(f".md-{space}" for space in spaces), "}"]
-    return "\n".join(rules)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from headwater.demo.web import DemoWeb
 from headwater.documents.days import DayState
 from headwater.documents.operations import DayFilter
 from headwater.politeness.gate import Gate
-from headwater.sources.health import SourceSummary
 
 DELAY_MS = 50
 LEASE_SECONDS = 8.0  # short, so that a demo does not wait long for the leases of a killed one
@@ -58,7 +58,7 @@ class Demo:
 
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and check its result."""
-        clock = _Stopwatch()
+        ends = {"": time.monotonic()}
         async with repeat_progress(progress) as report:
             report("start", 0, 1, "the database")
             async with (
@@ -69,20 +69,20 @@ class Demo:
                 report("start", 1, 1, "")
                 runtime.sandbox.start()
                 operations = Operations(runtime, Metrics())
-                clock.lap("start")
+                ends["start"] = time.monotonic()
                 await _read_feeds(operations, expected_feeds(self.web), report)
                 expected = expected_outcomes(self.web, has_browser=await has_browser, is_continued=self.is_continued)
                 await _add_sites(operations, expected)
-                clock.lap("feeds")
+                ends["feeds"] = time.monotonic()
                 day_is_read = await _read_day(operations, expected, report)
                 federal_is_read = not has_federal(self.web) or await read_federal(operations, self.web.today, report)
-                clock.lap("sources")
+                ends["sources"] = time.monotonic()
                 await _fetch_pages(operations, expected, report, day_is_read, federal_is_read)
                 articles = await _make_articles(operations, report)
-                clock.lap("pages")
+                ends["pages"] = time.monotonic()
                 outcome = await check_outcome(operations, self.web, expected, articles, DELAY_MS / 1000)
-                clock.lap("checks")
-        return replace(outcome, seconds=clock.laps)
+                ends["checks"] = time.monotonic()
+        return replace(outcome, seconds={stage: end - start for (_, start), (stage, end) in pairwise(ends.items())})
 
 
 @contextlib.asynccontextmanager
@@ -184,17 +184,12 @@ async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed],
     for done, (host, feed) in enumerate(feeds.items()):
         progress("feeds", done, len(feeds), host)
         if feed.url not in known:
-            await _add(operations, feed.url)
+            try:
+                await operations.sources.add(feed.url, overrides={"category": CATEGORY})
+            except OperatorError as error:
+                if error.url != feed.url:  # if the feed failed, the check of the feeds reports it
+                    raise
     progress("feeds", len(feeds), len(feeds), "")
-
-
-async def _add(operations: Operations, url: str) -> None:
-    try:
-        await operations.sources.add(url, overrides={"category": CATEGORY})
-    except OperatorError as error:
-        if error.url != url:
-            raise
-        # The feed failed. The check of the feeds reports it.
 
 
 async def _add_sites(operations: Operations, expected: Expected) -> None:
@@ -271,7 +266,7 @@ async def _fetch_pages(
             day_is_read = day_is_read or await _read_day(operations, expected, progress)
             federal_is_read = federal_is_read or await read_federal(operations, expected.today, progress)
             listed = [] if feeds_are_read else await operations.sources.list_sources()
-            unread = [source for source in listed if _is_unread_feed(source)]
+            unread = [one for one in listed if one.last_success_at is None and "feed_url" in one.settings]
             feeds_are_read = not unread
             for source in unread:
                 if not source.polling:
@@ -306,24 +301,7 @@ async def _make_articles(operations: Operations, progress: Progress) -> Canonica
     return totals
 
 
-def _is_unread_feed(source: SourceSummary) -> bool:
-    return source.last_success_at is None and "feed_url" in source.settings
-
-
 def _is_settled(outcome: UrlLine, soon: datetime) -> bool:
     """Check whether a URL has ended, or waits for so long that it is shown as waiting."""
     waits = outcome.status is FrontierStatus.PENDING and (outcome.due_at is None or outcome.due_at > soon)
     return waits or outcome.status in (FrontierStatus.FETCHED, FrontierStatus.DEAD)
-
-
-class _Stopwatch:
-    """Measures the seconds of each stage."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def lap(self, stage: str) -> None:
-        now = time.monotonic()
-        self.laps[stage] = now - self._last
-        self._last = now

@@ -22,10 +22,7 @@ _ATOM = "application/atom+xml; charset=utf-8"
 _JSON = "application/feed+json; charset=utf-8"
 _PDF = "application/pdf"
 
-_ALLOW_ALL = "User-agent: *\nAllow: /\n"
-_DISALLOW_ALL = "User-agent: *\nDisallow: /\n"
 _DISALLOW_PRIVATE = "User-agent: *\nDisallow: /private/\n"
-_DISALLOW_MEMBERS = "User-agent: *\nDisallow: /members\n"
 
 _STORM = "Storm front leaves Hollin Hill without power for a night"
 _ROADS = "Council finds two million for road repairs"
@@ -59,7 +56,7 @@ GAZETTE = Site(
     title="The Wendham Gazette",
     look="gazette",
     feed=FeedPlan("/feed.xml", rss, _RSS),
-    robots=f"{_ALLOW_ALL}Sitemap: http://gazette.demo.test/sitemap_index.xml\n",
+    robots="User-agent: *\nAllow: /\nSitemap: http://gazette.demo.test/sitemap_index.xml\n",
     sitemaps=True,
     pieces=(
         Piece("Flood barrier on the Wend passes its first full test", "rivers", 0),
@@ -162,7 +159,7 @@ SAHIFA = Site(
     title="صحيفة الوادي",
     utc_offset_hours=2,
     feed=FeedPlan("/feed.atom", atom, _ATOM),
-    robots=f"{_DISALLOW_ALL}\nUser-agent: headwater\nAllow: /\n",
+    robots="User-agent: *\nDisallow: /\n\nUser-agent: headwater\nAllow: /\n",
     pieces=(
         Piece("المدينة تتجاوز أقوى عاصفة منذ سنوات", "weather", 0, language="ar", stamp=iso_offset),
         Piece("المكتبة المركزية تفتح أبوابها مساء", "libraries", 2, language="ar", stamp=iso_offset),
@@ -216,7 +213,7 @@ GUIDE = Site(
     host="guide.demo.test",
     title="The Valley Guide",
     folder="/guides",
-    robots=_DISALLOW_MEMBERS,
+    robots="User-agent: *\nDisallow: /members\n",
     read_by=Method.SPIDER,
     pieces=(
         Piece("Walks along the Wend for dry days", "rivers", 3),
