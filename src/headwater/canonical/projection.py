@@ -19,7 +19,7 @@ from headwater.core.text import clean
 from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import MAX_URL_LENGTH
 from headwater.db import canonical
-from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, Attempt, Link, LinkCursor
+from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, CanonicalAttempt, CategoryLink, LinkCursor
 from headwater.db.pool import Connection, Database, is_down
 
 log = structlog.get_logger()
@@ -264,7 +264,7 @@ class Projection:
             if not links:
                 return
             after = (links[-1].seen_at, links[-1].uid, links[-1].category)
-            by_category: dict[str, list[Link]] = {}
+            by_category: dict[str, list[CategoryLink]] = {}
             for link in links:
                 by_category.setdefault(link.category, []).append(link)
             written = [link for name, group in by_category.items() for link in await self._write_category(name, group)]
@@ -272,7 +272,7 @@ class Projection:
                 async with self._database.connection() as connection:
                     await canonical.mark_links_projected(connection, written)
 
-    async def _write_category(self, category: str, links: list[Link]) -> list[Link]:
+    async def _write_category(self, category: str, links: list[CategoryLink]) -> list[CategoryLink]:
         """Write the links of a category; return them, or none if Redis refuses its key."""
         commands = list(keys.write_links(category, {link.uid: (link.url, link.seen_at) for link in links}))
         responses = await self._redis.execute_all(commands, together=True)
@@ -295,7 +295,7 @@ class Projection:
             async with self._database.connection() as connection:
                 await canonical.mark_attempts_projected(connection, written)
 
-    async def _write_page(self, attempts: list[Attempt], now: datetime) -> dict[str, datetime]:
+    async def _write_page(self, attempts: list[CanonicalAttempt], now: datetime) -> dict[str, datetime]:
         """Write attempts; return the times of those without a refused command, by uid."""
         commands = [(attempt.uid, command) for attempt in attempts for command in keys.write_attempt(attempt, now)]
         responses = await self._redis.execute_all([command for _, command in commands], together=True)

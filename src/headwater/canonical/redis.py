@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
-from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, Article, Attempt
+from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, CanonicalArticle, CanonicalAttempt
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis as Client
@@ -176,7 +176,7 @@ def write_links(category: str, urls: Mapping[str, tuple[str, datetime]]) -> Iter
     yield from date_members(key, {uid: seen_at.timestamp() for uid, (_, seen_at) in urls.items()}, LINK_LIFE)
 
 
-def write_attempt(attempt: Attempt, now: datetime) -> Iterator[Command]:
+def write_attempt(attempt: CanonicalAttempt, now: datetime) -> Iterator[Command]:
     """Yield the commands that add an attempt with its article or its failure."""
     moment = attempt.attempted_at.timestamp()
     if attempt.article:
@@ -187,7 +187,7 @@ def write_attempt(attempt: Attempt, now: datetime) -> Iterator[Command]:
     yield from date_members(ATTEMPTED, {attempt.uid: moment}, ATTEMPT_LIFE)
 
 
-def _write_article(attempt: Attempt, article: Article, now: datetime) -> Iterator[Command]:
+def _write_article(attempt: CanonicalAttempt, article: CanonicalArticle, now: datetime) -> Iterator[Command]:
     key = article_key(attempt.uid)
     yield ("HSET", key, *(part for pair in _article_fields(attempt, article).items() for part in pair))
     left = attempt.attempted_at + ARTICLE_LIFE - now
@@ -199,7 +199,7 @@ def _write_article(attempt: Attempt, article: Article, now: datetime) -> Iterato
     yield ("ZADD", INDEX, int(article.fetched_at.timestamp()), attempt.uid)
 
 
-def _article_fields(attempt: Attempt, article: Article) -> dict[str, str]:
+def _article_fields(attempt: CanonicalAttempt, article: CanonicalArticle) -> dict[str, str]:
     """Return all fields of an article's HASH; unknown fields are empty."""
     provenance = dict(article.provenance)
     if article.published_at and article.published_by_source:

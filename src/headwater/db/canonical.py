@@ -28,7 +28,7 @@ class FailureCode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CategoryLink:
     """A URL of a category, as given."""
 
     category: str
@@ -63,7 +63,7 @@ class AttemptResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class CanonicalArticle:
     """The document of an attempt, as other programs read it."""
 
     raw_bytes: int
@@ -80,7 +80,7 @@ class Article:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CanonicalAttempt:
     """An attempt to get an article. It has neither article nor code if another program made it."""
 
     uid: str
@@ -88,7 +88,7 @@ class Attempt:
     categories: list[str]
     attempted_at: datetime
     code: str | None
-    article: Article | None
+    article: CanonicalArticle | None
 
 
 async def note_links(connection: Connection, category: str, urls: Mapping[str, str], now: datetime) -> None:
@@ -216,13 +216,13 @@ async def unproject(connection: Connection, now: datetime) -> None:
 
 async def list_unprojected_links(
     connection: Connection, now: datetime, after: LinkCursor, limit: int, category: str | None = None
-) -> list[Link]:
+) -> list[CategoryLink]:
     """List links that Redis does not have, by pages."""
     rows = await connection.fetch(query("unprojected_links"), category, now - LINK_LIFE, *after, limit)
-    return [Link(**row) for row in rows]
+    return [CategoryLink(**row) for row in rows]
 
 
-async def mark_links_projected(connection: Connection, links: Collection[Link]) -> None:
+async def mark_links_projected(connection: Connection, links: Collection[CategoryLink]) -> None:
     """Mark links as written to Redis."""
     columns = zip(*((link.category, link.uid, link.seen_at) for link in links), strict=True)
     await connection.execute(query("mark_links_projected"), *map(list, columns))
@@ -230,10 +230,10 @@ async def mark_links_projected(connection: Connection, links: Collection[Link]) 
 
 async def list_unprojected_attempts(
     connection: Connection, now: datetime, after: tuple[datetime, str], limit: int
-) -> list[Attempt]:
+) -> list[CanonicalAttempt]:
     """List attempts that Redis does not have, by pages, with the articles that have not expired."""
     rows = await connection.fetch(query("unprojected_attempts"), now - ATTEMPT_LIFE, *after, now - ARTICLE_LIFE, limit)
-    return [to_record(Attempt, row, article=dict(row) if row["text"] is not None else None) for row in rows]
+    return [to_record(CanonicalAttempt, row, article=dict(row) if row["text"] is not None else None) for row in rows]
 
 
 async def mark_attempts_projected(connection: Connection, attempts: Mapping[str, datetime]) -> None:
