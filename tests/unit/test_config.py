@@ -1,11 +1,12 @@
 """Settings: one table, three origins, clear refusals (issue 2)."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from headwater.core.errors import OperatorError
-from headwater.core.settings import Settings, load, markdown, masked, split_connect_to, table
+from headwater.core.settings import Settings, load, markdown, masked, split_connect_to
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +78,7 @@ def test_rates_of_both_origins_merge_and_the_environment_overrides_the_file(tmp_
     loaded = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "600", "HEADWATER_RATE_LIMIT_CRS_PER_HOUR": "7"}, tmp_path)
     assert loaded.settings.rate_limits == {"bills": 600, "regulations_gov": 50, "crs": 7}
     assert loaded.origins["rate_limits"] == "the environment"
-    (setting,) = (setting for setting in table() if setting.name == "rate_limits")
+    (setting,) = (setting for setting in fields(Settings) if setting.name == "rate_limits")
     assert masked(setting, loaded.settings.rate_limits) == "bills=600,regulations_gov=50,crs=7"
 
 
@@ -86,10 +87,10 @@ def test_connect_to_takes_ipv6_too() -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    for setting in table():
+    for setting in fields(Settings):
         shown = masked(setting, "hunter2")
         assert shown == ("********" if setting.metadata["secret"] else "hunter2")
-    assert {setting.name for setting in table() if setting.metadata["secret"]} == {
+    assert {setting.name for setting in fields(Settings) if setting.metadata["secret"]} == {
         "database_url",
         "redis_url",
         "api_token",
@@ -99,7 +100,7 @@ def test_secrets_are_never_shown() -> None:
 
 def test_every_default_passes_its_own_parser() -> None:
     defaults = Settings()
-    for setting in table():
+    for setting in fields(Settings):
         value = getattr(defaults, setting.name)
         raw = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         assert setting.metadata["parse"](raw) == value

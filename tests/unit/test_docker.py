@@ -3,13 +3,14 @@
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from headwater.core.settings import PREFIX, table
+from headwater.core.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("Dockerfile*"))
@@ -108,7 +109,7 @@ def test_the_browser_overlay_changes_the_same_service(compose: dict[str, Any]) -
 
 
 def test_the_compose_file_uses_existing_settings_and_no_password(compose: dict[str, Any]) -> None:
-    known = {PREFIX + setting.name.upper() for setting in table()}
+    known = {PREFIX + setting.name.upper() for setting in fields(Settings)}
     for service in compose["services"].values():
         given = {name for name in service.get("environment", {}) if name.startswith(PREFIX)}
         assert given <= known

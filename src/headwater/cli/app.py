@@ -1,7 +1,7 @@
 """The commands. Each one parses its arguments, calls an operation, and prints the record."""
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ from headwater.cli.why import why
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.core.settings import markdown, masked, table
+from headwater.core.settings import Settings, markdown, masked
 
 if TYPE_CHECKING:
     pass
@@ -151,7 +151,7 @@ def config(
             origin=loaded.origins[setting.name],
             help=setting.metadata["help"],
         )
-        for setting in table()
+        for setting in fields(Settings)
     ]
     if as_json:
         print_json(rows)

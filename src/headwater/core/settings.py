@@ -228,11 +228,6 @@ class Settings:
     )
 
 
-def table() -> tuple[Field[Any], ...]:
-    """Return the settings in order. The `metadata` of each holds its parser, help and whether it is a secret."""
-    return fields(Settings)
-
-
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """Settings, and the origin of each value."""
@@ -259,7 +254,7 @@ def load(environment: Mapping[str, str], folder: Path) -> Configuration:
 
 def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration, list[Problem]]:
     """Read settings like `load`, but skip each value that cannot be used and return it among the problems."""
-    known = {setting.name: setting for setting in table()}
+    known = {setting.name: setting for setting in fields(Settings)}
     values: dict[str, Any] = {}
     origins = dict.fromkeys(known, "default")
     problems: list[Problem] = []
@@ -347,7 +342,7 @@ def markdown() -> str:
         "| setting | type | default | meaning |",
         "|---|---|---|---|",
     ]
-    for setting in table():
+    for setting in fields(Settings):
         kind = getattr(setting.type, "__name__", "")
         kind = "list" if not kind or kind == "tuple" else _TYPE_NAMES[kind]
         secret = ", secret" if setting.metadata["secret"] else ""
