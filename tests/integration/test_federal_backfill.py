@@ -40,7 +40,7 @@ async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
                         await harness.operations.sources.show("bills")
                     ):
                         await asyncio.sleep(0.02)
-                with pytest.raises(RunUnderWay, match="a poll or a backfill, which is no run, is reading it just now"):
+                with pytest.raises(RunUnderWay):
                     await harness.operations.sources.backfill("bills", date(2023, 6, 1))
             finally:
                 program.send_signal(signal.SIGKILL)
