@@ -14,8 +14,8 @@ import pytest
 
 from headwater.browser.proxy import Proxy, ProxyCaps, TooMuchReceived, TooMuchSent
 from headwater.core.http import AdmittedRequest
-from headwater.http.client import GuardedResolver
 from headwater.http.guard import AddressGuard, AddressRefused
+from headwater.http.resolver import GuardedResolver
 from tests.browser.conftest import HERE, now
 
 CAPS = ProxyCaps(connections=3, connection_seconds=20.0, request_bytes=1000)

@@ -25,7 +25,8 @@ from headwater.core.http import Limits, Response
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings, load
 from headwater.http import user_agents
-from headwater.http.client import GuardedResolver, HttpClient
+from headwater.http.client import HttpClient
+from headwater.http.resolver import GuardedResolver
 from tests import kinds
 from tests.browser.conftest import chromium, folder
 from tests.browser.processes import find_browser_processes, find_process

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from headwater.http.offline_detector import OfflineDetector, could_be_offline
+from headwater.http.client import OfflineDetector, could_be_offline
 
 TEMPORARY = socket.gaierror(socket.EAI_AGAIN, "no name server answers")
 NO_ROUTE = OSError(errno.ENETUNREACH, "network is unreachable")

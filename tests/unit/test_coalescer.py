@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.db.coalescer import Coalescer
+from headwater.db.pool import Coalescer
 
 
 class SlowTable:

@@ -30,7 +30,7 @@ from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Connection, open_connection, without_password
 from headwater.handoff.operations import COUNT_TO
-from headwater.http.client import fixed_address
+from headwater.http.resolver import fixed_address
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0

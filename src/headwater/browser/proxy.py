@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from headwater.core.http import AdmittedRequest
-from headwater.http.client import GuardedResolver
+from headwater.http.resolver import GuardedResolver
 
 log = structlog.get_logger()
 

@@ -18,9 +18,8 @@ from headwater.core.run import RunCounters
 from headwater.core.source import Method, Source
 from headwater.core.text import clean
 from headwater.db import items, runs, sources
-from headwater.db.coalescer import Coalescer
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import Coalescer, Connection, is_down
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim, PollOutcome
 from headwater.discovery.decide import Failed, Read, is_overflow, plan_next_poll

@@ -1,8 +1,12 @@
 """The only HTTP client. It caps every part of an answer and connects only to addresses that the guard allows."""
 
 import asyncio
+import contextlib
+import errno
+import math
 import re
 import socket
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,7 +17,6 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
@@ -21,12 +24,11 @@ from yarl import URL
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import Reason
-from headwater.http.guard import AddressGuard, AddressRefused
+from headwater.http.guard import AddressGuard
 from headwater.http.http_errors import cause_of, map_error, shown_host, too_large
-from headwater.http.offline_detector import OfflineDetector
+from headwater.http.resolver import ConnectTo, GuardedResolver, fixed_address
 from headwater.http.responses import ACCEPT_ENCODING, inflater_for
 
-ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]
 OnSent = Callable[[], None]
 
@@ -36,6 +38,14 @@ _KEEP_ALIVE_SECONDS = 15.0  # longer than the usual Crawl-delay of ten seconds
 _HEADER_LINE_BYTES = 64 * 1024  # some sites send policy headers far over the usual 8 KiB
 _STATUSES_WITHOUT_BODY = {204, 304}
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MAX_HOSTS = 4
+_CONNECT_SECONDS = 1.0
+_RESULT_VALID_SECONDS = 5.0
+_AFTERMATH_SECONDS = 30.0  # requests that began while we were offline still fail for a while
+_NO_WAY_OUT = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EMFILE, errno.ENFILE})
+_NO_ANSWER = frozenset({errno.EHOSTUNREACH, errno.ETIMEDOUT})
+
+Address = tuple[str, int]
 
 
 class HttpClient:
@@ -163,14 +173,6 @@ class HttpClient:
         return socket.socket(family, kind, protocol)
 
 
-def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
-    """Return the fixed address of a host in `connect_to`; None if the host needs a look-up."""
-    name = host.lower().rstrip(".")
-    labels = name.split(".")
-    patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
-    return next((connect_to[pattern] for pattern in patterns if pattern in connect_to), None)
-
-
 @dataclass(slots=True)
 class _Sending:
     """One request on its way: its time limits, and the moment when it left."""
@@ -209,50 +211,6 @@ class _TimedRequest(aiohttp.ClientRequest):
         if conn.transport and (peer := conn.transport.get_extra_info("peername")):
             client.offline_detector.add(self.url.raw_authority, peer[:2])
         return response
-
-
-class GuardedResolver(AbstractResolver):
-    """Resolves host names and returns only the addresses that the guard allows."""
-
-    def __init__(self, guard: AddressGuard, connect_to: ConnectTo) -> None:
-        self._guard = guard
-        self._connect_to = connect_to
-
-    async def close(self) -> None:
-        """Do nothing: the resolver holds no connection. aiohttp requires this method."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the allowed addresses of a host; raise OSError if there is none."""
-        fixed = fixed_address(host, self._connect_to)
-        found = [fixed] if fixed else await self._look_up(host, port, family)
-        allowed, refusal = [], OSError(f"{host} has no address")
-        for address, to_port in found:
-            try:
-                self._guard.check(address)
-            except AddressRefused as error:
-                refusal = error
-            else:
-                allowed.append((address, to_port))
-        if not allowed:
-            raise refusal
-        return [_resolved(host, address, to_port) for address, to_port in allowed]
-
-    async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[tuple[str, int]]:
-        loop = asyncio.get_running_loop()
-        try:
-            answers = await loop.getaddrinfo(
-                host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-            )
-        except UnicodeError:  # a label is too long or empty
-            raise OSError(f"{host} is not a host name") from None
-        return [(str(address[0]), port) for *_, address in answers]
-
-
-def _resolved(host: str, address: str, port: int) -> ResolveResult:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -315,3 +273,66 @@ def _read_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
         name = name.lower()
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
+
+
+def could_be_offline(error: Exception) -> bool:
+    """Return whether our own network may have caused an error: no answer came back, not even a refusal."""
+    return isinstance(error, TimeoutError) or is_probably_offline(error) or getattr(error, "errno", None) in _NO_ANSWER
+
+
+def is_probably_offline(error: Exception) -> bool:
+    """Return whether an error names our own network: no route, no name server, no free file descriptor."""
+    if isinstance(error, socket.gaierror):
+        return error.errno == socket.EAI_AGAIN
+    return isinstance(error, OSError) and error.errno in _NO_WAY_OUT
+
+
+class OfflineDetector:
+    """Decides if a failed request is the fault of our own network.
+
+    The detector connects again to the hosts that answered last. If none answers, our network is offline.
+    """
+
+    def __init__(self) -> None:
+        self._addresses: OrderedDict[str, Address] = OrderedDict()  # by host
+        self._testing = asyncio.Lock()
+        self._tested_at = -math.inf
+        self._offline_at = -math.inf  # the time of the last test that reached no host
+
+    def add(self, host: str, address: Address) -> None:
+        """Record a successful connection to a host."""
+        self._addresses[host] = address
+        self._addresses.move_to_end(host)
+        if len(self._addresses) > _MAX_HOSTS:
+            self._addresses.popitem(last=False)
+
+    async def is_offline(self, error: Exception, host: str) -> bool:
+        """Return whether our own network caused a host's error: no other recent host answers any more."""
+        if not could_be_offline(error):
+            return False
+        others = [address for known, address in self._addresses.items() if known != host]
+        if not others:
+            return is_probably_offline(error)
+        async with self._testing:
+            now = asyncio.get_running_loop().time()
+            if now - self._tested_at >= _RESULT_VALID_SECONDS:
+                reached = any(await asyncio.gather(*map(_answers, others)))
+                self._tested_at = asyncio.get_running_loop().time()
+                if not reached:
+                    self._offline_at = self._tested_at
+            return self._tested_at - self._offline_at < _AFTERMATH_SECONDS
+
+
+async def _answers(address: Address) -> bool:
+    """Connect and close without a request. A refused connection is an answer, too."""
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(*address)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True

@@ -22,8 +22,8 @@ from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.source import FetchProfile
 from headwater.db import hosts
-from headwater.db.coalescer import Coalescer
 from headwater.db.context import DatabaseContext
+from headwater.db.pool import Coalescer
 from headwater.http import user_agents
 from headwater.http.responses import MAX_HOPS, redirect_target
 from headwater.politeness.api_budget import Budgets
