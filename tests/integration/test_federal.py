@@ -1,4 +1,4 @@
-"""The federal kinds through the doors: what they find, keep and refuse (spec 1.1, 1.4, 1.5; issue 10)."""
+"""The federal kinds through the doors: the items that they find, save and refuse (spec 1.1, 1.4, 1.5; issue 10)."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[AppHar
 
 async def add(harness: AppHarness, name: str, **overrides: Any) -> None:
     reader = SOURCES[name]
-    own = {"budget": None} if name == "federal_register" else {}  # as its kind has it, not the demo
+    own = {"budget": None} if name == "federal_register" else {}  # the kind's default, not the demo's
     given = {**reader.settings, **own, "rate_per_second": 1000, "retry": RETRY, **overrides}
     await harness.operations.sources.create(name, reader.kind, given)
 
@@ -121,7 +121,7 @@ async def test_a_total_that_shrank_for_a_moment_is_counted_again(make_settings: 
 async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
     make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with 10,000, which a unit test has: here 20, over a past that takes two runs."""
+    """The limit is 20 instead of 10,000, over a time that takes two runs."""
     monkeypatch.setattr(register_search, "MAX_COUNT", 20)
     day = timedelta(days=1)
     api = RegisterApi((one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)), cap_at=20)
@@ -148,7 +148,7 @@ async def test_a_day_of_the_register_begins_in_washington(make_settings: MakeSet
         assert [row[2:] for row in await items(harness)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
 
 
-async def test_a_document_without_an_address_is_told_and_does_not_keep_the_others(make_settings: MakeSettings) -> None:
+async def test_a_document_without_a_url_is_reported_and_does_not_stop_the_others(make_settings: MakeSettings) -> None:
     nowhere = register_document("2026-00009", "Notice", TODAY) | {"html_url": None, "full_text_xml_url": None}
     api = RegisterApi([*documents(2), nowhere])
     async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
@@ -191,7 +191,7 @@ async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
         assert await items(harness) == []
         api.faults.clear()
         assert (await harness.operations.sources.sync(name)).items == 5
-        assert {row[3] for row in await items(harness)} == {True}  # nobody says of what day they are
+        assert {row[3] for row in await items(harness)} == {True}  # their day is unknown
 
 
 async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
@@ -219,10 +219,8 @@ async def _nothing_is_left(harness: AppHarness) -> bool:
 
 
 @pytest.mark.parametrize("name", ["bills", "public_laws", "crs"])
-async def test_a_key_that_is_refused_is_told_to_who_can_mend_it_and_asked_with_few_times(
-    make_settings: MakeSettings, name: str
-) -> None:
-    """Spec 1.4: nothing is saved, and the next run with a better key reads all."""
+async def test_a_refused_key_is_reported_and_used_only_a_few_times(make_settings: MakeSettings, name: str) -> None:
+    """Spec 1.4: the run saves no item, and the next run with a better key reads all."""
     api = API.api(TODAY, 0)
     api.refuses_keys = True
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
@@ -271,7 +269,7 @@ async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept
     assert "unknown_schema" in str(why)
 
 
-def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) -> None:
+def test_normalize_shows_bills_and_reports_an_unknown_schema(tmp_path: Path) -> None:
     """Spec 8.2."""
     padding = f"<title>Ferry Act</title><notes>{'x' * 200}</notes>"
     bill = f"<bill><number>7</number><type>HR</type><congress>119</congress>{padding}</bill>"
@@ -291,7 +289,7 @@ async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: Ap
     assert "Ferry Timetables Act" in str(result.stages)
 
 
-async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: AppHarness) -> None:
+async def test_a_backfill_continues_at_the_end_of_the_run_before_it(bills: AppHarness) -> None:
     """Twenty-seven bills at ten look-ups a run: each is looked up once, and none is left out."""
     await add(bills, "bills", lookups_per_run=10, fetch_items=False)
     counts = [(await bills.operations.sources.backfill("bills", date(2023, 6, 1))).items]
@@ -309,7 +307,7 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
         await harness.operations.sources.edit("bills", {"lookups_per_run": 0})
         assert (await harness.operations.sources.sync("bills")).items == 3
         assert [row[1] for row in await items(harness)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
-        assert await harness.rows("SELECT * FROM daily_index") == []  # nobody knows their day
+        assert await harness.rows("SELECT * FROM daily_index") == []  # their day is unknown
 
 
 async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:

@@ -23,7 +23,7 @@ from tests.program import Forked, forked
 async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
     make_settings: MakeSettings, tmp_path: Path
 ) -> None:
-    """Spec 1.4, 9.3: what was looked up is saved before the wait, is not looked up again, and none is left out."""
+    """Spec 1.4, 9.3: lookups are saved before the wait, are not repeated, and none is left out."""
     api = API.api(TODAY, 0)
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, lease_seconds=5.0, page_timeout_seconds=1.0)
     async with DemoWeb(today=TODAY, sites=(GOVINFO, serving(API, api))) as web:
@@ -61,7 +61,7 @@ async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
 async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_then(
     make_settings: MakeSettings,
 ) -> None:
-    """Spec 3.3: what a reading does not come to is taken up by the next, which follows at once."""
+    """Spec 3.3: the next run follows at once and reads the rest."""
     async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as harness:
         await add(harness, "bills", lookups_per_run=10, fetch_items=False)
         first = await harness.operations.sources.backfill("bills", date(2023, 6, 1))
@@ -79,7 +79,7 @@ async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_t
 async def test_a_key_that_is_refused_half_way_keeps_what_came_before_and_fails_at_once(
     make_settings: MakeSettings,
 ) -> None:
-    """Spec 1.4: one look-up is spent on it, and the run says what is to be mended, though others went well."""
+    """Spec 1.4: one lookup is spent on it, and the run names the cause, though other lookups succeed."""
     api = API.api(TODAY, 0)
     api.faults.plan(_refuse_key, when=lambda asked: asked.path.endswith("/2"), times=None)
     async with open_federal(
@@ -151,7 +151,7 @@ async def test_a_source_that_would_wait_for_years_says_so_instead_of_reading_not
 
 
 async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make_settings: MakeSettings) -> None:
-    """Spec 1.4, 8.2: a run waits, who looks on is told."""
+    """Spec 1.4, 8.2: a run waits, and users see why."""
     api = API.api(TODAY, 0)
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, rate_limits={"bills": 1})
     async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
@@ -162,8 +162,8 @@ async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make
         assert len(api.keys) == 1
 
 
-async def test_a_page_beside_an_api_that_takes_the_key_is_read_without_it(make_settings: MakeSettings) -> None:
-    """Spec 1.4: the key goes to the API alone; what stands beside it on the same host is a page like any other."""
+async def test_a_page_of_an_api_host_is_read_without_the_key(make_settings: MakeSettings) -> None:
+    """Spec 1.4: the key goes to the API alone; another page of the same host is a page like any other."""
     async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER) as harness:
         await add(harness, "federal_register", budget="api.data.gov")
         result = await harness.operations.sources.test("federal_register")

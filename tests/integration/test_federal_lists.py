@@ -1,4 +1,4 @@
-"""Lists of federal sources that come late, empty or broken: nothing passes for gone, or for read (spec 1.1)."""
+"""Lists of federal sources that come late, empty or broken: no item counts as gone or as read (spec 1.1)."""
 
 from typing import Any
 

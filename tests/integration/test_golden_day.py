@@ -77,7 +77,7 @@ def program(settings: dict[str, Any], tmp_path: Path) -> Program:
 
 
 async def day(program: Program) -> str:
-    """What is shown of the day, but for who read it and when."""
+    """The shown day, without the run and the time of its reading."""
     shown = await program("daily", "2026-07-13", "--json")
     assert shown.returncode == 0, shown.stderr
     return re.sub(r'("run_id": |"read_at": )[^,\n]+', r"\1null", shown.stdout)

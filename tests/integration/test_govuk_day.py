@@ -66,9 +66,7 @@ async def test_an_hour_of_utc_before_midnight_is_the_next_day_in_summer(make_set
 
 
 @pytest.mark.parametrize("lookups", ["auto", "always", "never"])
-async def test_what_happens_in_the_last_second_of_a_day_belongs_to_it(
-    make_settings: MakeSettings, lookups: str
-) -> None:
+async def test_the_last_second_of_a_day_belongs_to_it(make_settings: MakeSettings, lookups: str) -> None:
     """Spec 6.2: half-open, so that a fraction of a second before midnight is in no other day."""
     late = bounds(DAY, LONDON)[1] - SECOND / 2
     pages = [page("/old", LONG_AGO, public_timestamp=late), page("/new", late, public_timestamp=late)]
@@ -146,7 +144,7 @@ del BY_CONTENT["/differs"]  # of which the Content API knows better: it is of an
         ("never", BY_WINDOWS, set(BY_WINDOWS)),
     ],
 )
-async def test_each_item_tells_the_rule_that_put_it_into_the_day(
+async def test_each_item_names_the_rule_that_put_it_into_the_day(
     make_settings: MakeSettings, lookups: str, expected: dict[str, Any], not_asked: set[str]
 ) -> None:
     """Spec 6.2; issue 7: look-ups where needed, for all, or for none; both APIs may disagree."""
@@ -168,7 +166,7 @@ async def test_the_api_is_asked_no_faster_than_it_allows(make_settings: MakeSett
         assert (await harness.ingest()).status == "succeeded"
         arrived = [asked.arrived for asked in harness.web.requests]
         assert {asked.status for asked in harness.web.requests} == {200}
-        # Nothing was published: that is asked three times, each time with the count after it.
+        # No page was published: that is requested three times, each time with the count after it.
         assert len(arrived) == 2 + 3 * 2 + 14
         assert all(later - first > 1 - 0.05 for first, later in zip(arrived, arrived[10:], strict=False))
 
@@ -253,7 +251,7 @@ async def test_the_same_address_twice_in_a_run_is_one_item_and_the_later_one(
 
 
 async def test_a_page_updated_again_keeps_the_entry_that_it_had_the_day_before(make_settings: MakeSettings) -> None:
-    """Spec 6.4: what was observed decides, not the item as it is now."""
+    """Spec 6.4: the observations decide, not the item as it is now."""
     async with open_day_harness(make_settings(), [page("/a"), page("/b")]) as harness:
         await harness.ingest()
         before = (await harness.view()).items

@@ -44,7 +44,7 @@ def capped_total(body: Body) -> Answer:
 
 
 def is_page(asked: ApiRequest) -> bool:
-    """Tell whether results are asked for, and not only how many there are."""
+    """Return whether a request asks for results, and not only for their count."""
     return asked.is_search() and asked.first("count") != "0"
 
 
@@ -121,7 +121,7 @@ async def test_a_fault_on_any_page_fails_the_run_keeps_items_and_leaves_the_inde
             assert (run.status, run.reason) == ("failed", reason), nth
             assert run.error
             assert (run.new, run.latest) == (None, None)
-            assert run.items >= (FITS if nth > 1 else 0)  # what the answers before it held
+            assert run.items >= (FITS if nth > 1 else 0)  # the records of the answers before it
             assert await indexed(harness) == before
             latest = await harness.view(None)
             assert (latest.day, latest.items) == (DAY, good_day)
@@ -177,7 +177,7 @@ async def test_a_day_of_thousands_that_breaks_off_keeps_its_thousands(make_setti
 
 
 async def test_a_day_that_was_read_before_its_end_is_behind_when_its_night_fails(make_settings: MakeSettings) -> None:
-    """Spec 6.5: the last good date is served, and it is told that a later one should be there."""
+    """Spec 6.5: the last good date is served, and the answer says that a later one should be there."""
     async with open_day_harness(make_settings(), [page("/a")], at=NIGHT - timedelta(days=1)) as harness:
         await harness.ingest(DAY - timedelta(days=1))
         harness.clock.set(NIGHT - timedelta(hours=10))
@@ -192,7 +192,7 @@ async def test_a_day_that_was_read_before_its_end_is_behind_when_its_night_fails
 
 
 def last_day() -> date:
-    """The last London day that is over, by the clock of the web: what it calls a date is meant by that."""
+    """The last London day that is over, by the clock of the web, which also gives its dates."""
     return day_of(datetime.now(UTC), LONDON) - timedelta(days=1)
 
 
@@ -218,7 +218,7 @@ HEALING: dict[str, tuple[Maker, When, int]] = {
 
 @pytest.mark.usefixtures("small_answers")
 async def test_a_fault_that_heals_in_time_is_waited_out(make_settings: MakeSettings) -> None:
-    """Spec 6.6: 5xx, timeouts, resets and 429 are tried again; what does not add up is read again."""
+    """Spec 6.6: 5xx, timeouts, resets and 429 are tried again; an incomplete answer is read again."""
     async with open_day_harness(make_settings(), two_days()) as harness:
         await read_good_day(harness)
         for name, (fault, when, times) in HEALING.items():
@@ -233,7 +233,7 @@ async def test_a_fault_that_heals_in_time_is_waited_out(make_settings: MakeSetti
 
 @pytest.mark.parametrize("as_date", [False, True])
 @pytest.mark.parametrize("when", [ApiRequest.is_search, ApiRequest.is_content])
-async def test_nothing_is_asked_sooner_than_retry_after_says(
+async def test_no_request_is_sent_sooner_than_retry_after_says(
     make_settings: MakeSettings, when: When, as_date: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 6.6: 429, with Retry-After in seconds or as a date; it holds for all requests and not for one."""
@@ -266,7 +266,7 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
         )
 
 
-async def test_whoever_wants_a_longer_wait_than_there_is_time_for_ends_the_run(make_settings: MakeSettings) -> None:
+async def test_a_requested_wait_that_is_too_long_ends_the_run(make_settings: MakeSettings) -> None:
     """Spec 6.6: the run fails at once with the reason, and is not kept waiting."""
     retry = RETRY | {"longest_seconds": 5}
     async with open_day_harness(make_settings(), [page("/a")], retry=retry) as harness:

@@ -1,4 +1,4 @@
-"""Answers of GOV.UK with the right shape and wrong values: told, or taken, but never passed over (spec 6.5)."""
+"""Answers of GOV.UK with the right shape and wrong values: reported or accepted, but never ignored (spec 6.5)."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -62,7 +62,7 @@ async def test_a_page_with_a_time_outside_its_window_fails_the_day(make_settings
 
 @pytest.mark.parametrize("title", ["a\0b", "\ud800 half", "x" * 300_000, None, 7, ["a"], DEEP])
 async def test_no_value_of_a_field_keeps_a_day_from_ending(make_settings: MakeSettings, title: Any) -> None:
-    """Issue 7, bad input: what cannot be stored is cleaned or left out, and the run has an end."""
+    """Issue 7, bad input: unstorable values are cleaned or left out, and the run ends."""
     async with open_day_harness(make_settings(), pages(), content_lookups="never") as harness:
         for name in ("title", "content_store_document_type", "organisations", "taxons", "content_id"):
             harness.api.faults.clear()
@@ -85,7 +85,7 @@ async def test_no_taxon_keeps_a_day_from_ending(make_settings: MakeSettings, tax
         assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 
 
-async def test_a_link_that_cannot_be_kept_is_told_with_the_day(make_settings: MakeSettings) -> None:
+async def test_a_link_that_cannot_be_saved_is_reported_with_the_day(make_settings: MakeSettings) -> None:
     """Spec 6.5: a day is not complete without saying what is missing."""
     async with open_day_harness(make_settings(), [page("/new"), page("mailto:desk@example.org")]) as harness:
         run = await harness.ingest()
@@ -127,8 +127,8 @@ def empty_for(asked: list[Body]) -> Maker:
     return make
 
 
-async def test_what_was_told_later_goes_before_what_was_inferred_at_first(make_settings: MakeSettings) -> None:
-    """Spec 6.4: whatever the order of the runs, the Content API decides where it was asked."""
+async def test_a_date_that_is_stated_later_wins_over_an_inferred_one(make_settings: MakeSettings) -> None:
+    """Spec 6.4: in any order of the runs, the Content API decides the pages that it was asked for."""
     both = page("/moved", NOON, content_first_published_at=OLD)
     async with open_day_harness(make_settings(), [both], content_lookups="auto") as harness:
         await harness.ingest()
@@ -157,7 +157,7 @@ async def test_tags_are_united_also_when_pages_begin_to_be_fetched(make_settings
 async def test_the_last_good_day_of_a_source_that_is_off_is_shown_only_when_asked_for(
     make_settings: MakeSettings,
 ) -> None:
-    """Spec 6.5: nobody must take an old day for the newest."""
+    """Spec 6.5: an old day must not look like the newest."""
     async with open_day_harness(make_settings(), pages()) as harness:
         await harness.ingest()
         async with harness.runtime.context.database.connection() as connection:

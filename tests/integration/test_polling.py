@@ -91,9 +91,7 @@ async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
         assert most_at_once(site) == 1
 
 
-async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
-    site: Site, make_settings: Callable[..., Settings]
-) -> None:
+async def test_a_stop_releases_claims_that_are_not_started(site: Site, make_settings: Callable[..., Settings]) -> None:
     """Spec 2.4, 9.3: at no cost to the feeds."""
     settings = make_settings(connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120)
     async with open_harness(settings) as harness:
@@ -118,7 +116,7 @@ async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
         assert await harness.rows("SELECT DISTINCT attempts, consecutive_errors FROM poll_state") == [(0, 0)]
 
 
-async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
+async def test_a_claim_that_waited_for_half_its_lease_is_released(
     site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.4: a lease is long enough for what it is for, however long a place was wanting."""

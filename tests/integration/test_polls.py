@@ -1,4 +1,4 @@
-"""What a poll leads to: when the next one is and why, what is fetched again, who saw what (spec 3.2, 2.2)."""
+"""The results of a poll: the next poll and its reason, pages to fetch again, and sightings (spec 3.2, 2.2)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(si
     assert why == "Every 15 minutes; 60 minutes for now, since nothing was new in the last 10 polls."
 
 
-async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, harness: AppHarness) -> None:
+async def test_the_delay_that_a_server_requests_after_a_refusal_is_kept(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: Retry-After."""
     site.answers[FEED] = entries("a")
     await harness.operations.sources.add(FEED)
@@ -88,7 +88,7 @@ async def test_a_feed_that_is_all_new_has_its_sitemaps_read(site: Site, harness:
 async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_short(
     site: Site, harness: AppHarness
 ) -> None:
-    """Spec 3.2: what was only tried has failed nobody."""
+    """Spec 3.2: the errors of a method that was only tried do not count."""
     site.answers[FEED] = entries("a", "b", "c")
     await harness.operations.sources.add(FEED)
     site.answers[FEED] = entries("d", "e", "f")
@@ -111,7 +111,7 @@ async def test_a_feed_that_calls_its_site_by_no_usable_address_is_read_all_the_s
     assert (await harness.operations.sources.add(FEED)).items == 1
 
 
-async def test_a_backfill_of_a_site_without_sitemaps_is_told_and_given_up(site: Site, harness: AppHarness) -> None:
+async def test_a_backfill_of_a_site_without_sitemaps_fails_and_ends(site: Site, harness: AppHarness) -> None:
     """Spec 3.3."""
     site.answers[FEED] = entries("a")
     await harness.operations.sources.add(FEED)
@@ -137,10 +137,10 @@ async def test_a_kind_that_wants_the_program_to_end_ends_its_own_run(
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "SystemExit: 3")
 
 
-async def test_what_cannot_be_saved_is_told_with_the_source(
+async def test_a_failed_save_is_an_error_of_the_source(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 3.2: whatever goes wrong, and at whatever step, is an error of the poll, in words that can be stored."""
+    """Spec 3.2: any failure at any step is an error of the poll, in a text that can be stored."""
     site.answers[FEED] = entries("a")
     await harness.operations.sources.add(FEED)
     site.answers[FEED] = entries("a", "b")
@@ -218,7 +218,7 @@ async def test_a_second_sighting_from_another_feed_is_kept(site: Site, harness: 
 async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
     site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.5: in another run neither; what is listed beside it goes in."""
+    """Spec 1.5: in another run neither; the other listed pages are saved."""
     install(monkeypatch)
     listed, api = {"Content-Type": "application/json"}, "http://api.test/list"
     site.answers[api] = [Answer(f'["http://news.test/{name}"]', headers=listed) for name in ("a", "b", "a")]
@@ -273,7 +273,7 @@ async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, ha
     assert await harness.rows("SELECT method FROM poll_state WHERE method <> 'sitemap'") == [("main",)]
 
 
-async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, harness: AppHarness) -> None:
+async def test_a_source_with_a_schedule_shows_its_next_run(site: Site, harness: AppHarness) -> None:
     """Issue 6: health with the reason and the next poll."""
     site.answers[FEED] = entries("a")
     settings = {"feed_url": FEED, "schedule": "0 2 * * *", "timezone": "Europe/London"}
@@ -286,7 +286,7 @@ async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, h
     assert main.next_poll_why == "At its schedule, 0 2 * * * (Europe/London)."
 
 
-async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site: Site, harness: AppHarness) -> None:
+async def test_a_permanent_redirect_of_a_feed_is_shown_before_it_is_learned(site: Site, harness: AppHarness) -> None:
     """Spec 3.2."""
     site.answers[FEED] = entries("a")
     await harness.operations.sources.add(FEED)

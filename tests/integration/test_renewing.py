@@ -1,4 +1,4 @@
-"""What is leased is kept for as long as it is worked on, and no longer (spec 2.4)."""
+"""A lease lasts as long as the work on it, and no longer (spec 2.4)."""
 
 import asyncio
 from datetime import timedelta
@@ -23,7 +23,7 @@ async def claim_of(harness: AppHarness) -> PollClaim:
     return claim
 
 
-async def test_a_lease_is_renewed_while_the_reading_goes_on(harness: AppHarness) -> None:
+async def test_a_lease_is_renewed_during_the_poll(harness: AppHarness) -> None:
     claim, context = await claim_of(harness), harness.runtime.context
 
     async def is_extended() -> bool:
@@ -42,7 +42,7 @@ async def test_a_reading_is_stopped_once_its_lease_is_anothers(harness: AppHarne
             await asyncio.Event().wait()
 
 
-async def test_nothing_is_left_of_a_reading_that_ends_before_its_lease_is_renewed(harness: AppHarness) -> None:
+async def test_a_poll_that_ends_before_a_renewal_leaves_no_task(harness: AppHarness) -> None:
     claim, context, others = await claim_of(harness), harness.runtime.context, asyncio.all_tasks()
     async with keep_lease(context.database, context.clock, claim, None):
         pass

@@ -71,7 +71,7 @@ async def ended(ask: Ask, run_id: int) -> dict[str, Any]:
 
 
 async def test_a_day_is_read_by_the_api_and_can_be_followed_there(ask: Ask, api: GovukApi) -> None:
-    """Spec 6.3, 6.5, 6.7: begun at once, 409 while it goes on, listed by filters; the day and the last good one."""
+    """Spec 6.3, 6.5, 6.7: started at once, 409 during it, listed by filters; the day and the last good one."""
     assert (await ask("GET", "/daily/latest"))[0] == 404
     held = Held()
     api.faults.plan(always(held))
@@ -139,8 +139,8 @@ REFUSED = {
 }
 
 
-async def test_what_cannot_be_read_is_refused_with_the_reason_and_nothing_is_started(ask: Ask, api: GovukApi) -> None:
-    """Issue 7: 4xx; and without the token nobody starts anything."""
+async def test_a_day_that_cannot_be_read_is_refused_and_starts_no_run(ask: Ask, api: GovukApi) -> None:
+    """Issue 7: 4xx; and without the token no run starts."""
     for name, (body, expected, words) in REFUSED.items():
         code, answer = await ask("POST", "/ops/ingest", body)
         assert (name, code) == (name, expected), answer
@@ -182,7 +182,7 @@ async def test_the_command_line_refuses_the_same_in_one_line(
     assert not api.requests
 
 
-async def test_the_command_line_tells_of_a_run_that_failed_and_lists_it(
+async def test_the_command_line_shows_and_lists_a_failed_run(
     prepared: Settings, api: GovukApi, tmp_path: Path, ask: Ask
 ) -> None:
     """Issue 7, spec 8.2: exit code 1."""

@@ -1,4 +1,4 @@
-"""Runs: who may begin one, how it ends, what becomes of days that were missed (spec 1.2, 6.3, 6.5, 6.7)."""
+"""Runs: how they start and end, and how missed days are read (spec 1.2, 6.3, 6.5, 6.7)."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ LEASE = timedelta(seconds=10)  # of the settings of tests
 
 
 class Scheduler:
-    """A scheduler that looks when it is told to."""
+    """A scheduler that refreshes its jobs when a test says so."""
 
     def __init__(self, harness: DayHarness) -> None:
         self.role = SchedulerRole(harness.runtime)
@@ -158,7 +158,7 @@ async def test_a_run_whose_holder_died_has_failed_and_its_slot_is_run_again(make
     async with open_day_harness(make_settings(), [page("/a")], at=NOON) as harness:
         harness.clock.set(NIGHT)
         assert await harness.runtime.runner.begin(await source_of(harness), Trigger.SCHEDULE, slot=NIGHT, day=DAY)
-        await Scheduler(harness).look()  # while the lease lasts, nobody else may
+        await Scheduler(harness).look()  # during the lease, no other process may
         assert await runs(harness, "status") == [("running",)]
         harness.clock.set(NIGHT + 2 * LEASE)  # it began a little after the slot
         assert await rescue_expired(harness.runtime.context) == 2
@@ -235,7 +235,7 @@ async def test_a_run_that_takes_longer_than_its_deadline_has_failed_and_keeps_it
         assert (await harness.ingest()).latest == 6
 
 
-async def test_only_one_run_of_a_source_goes_on_at_a_time_whoever_asks(make_settings: MakeSettings) -> None:
+async def test_a_source_has_only_one_run_at_a_time(make_settings: MakeSettings) -> None:
     """Spec 6.3: scheduled, manual and sync runs are under one lease."""
     async with open_day_harness(make_settings(), [page("/a")], at=NOON) as harness:
         harness.clock.set(NIGHT)

@@ -1,4 +1,4 @@
-"""Sites through the real flow: what each pass brings, and that bad input is refused in bounds (spec 3.2-3.5, 4.3)."""
+"""Sites through the real flow: the results of each method, and bounded refusals of bad input (spec 3.2-3.5, 4.3)."""
 
 import gzip
 import time
@@ -117,7 +117,7 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, har
     assert await find_sitemaps(http, HOME) == ["http://news.test/a.xml", "http://cdn.test/b.xml"]
 
 
-async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: Site, harness: AppHarness) -> None:
+async def test_the_delay_of_an_unchanged_feed_is_kept(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: ttl is remembered, the headers of each answer count by themselves."""
     answer = rss("http://news.test/a")
     body = str(answer.body).replace("</title>", "</title><ttl>90</ttl>", 1)
@@ -219,7 +219,7 @@ BAD: list[tuple[str, Method, Callable[[], Answer], Reason]] = [
 
 
 @pytest.mark.parametrize(("method", "answer", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
+async def test_bad_input_is_refused_and_disturbs_no_other_source(
     method: Method, answer: Callable[[], Answer], reason: Reason, site: Site, harness: AppHarness
 ) -> None:
     """Spec 4.3, issue 6: with a reason in the source's health, and the next source is read as ever."""
@@ -239,16 +239,14 @@ async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
 
 
 async def test_nesting_means_nothing_to_a_sitemap(site: Site, harness: AppHarness) -> None:
-    """A million elements deep is only long, and what it lists beside that is read."""
+    """A million nested elements are only long, and the other entries are read."""
     deep = "<urlset>" + "<a>" * 1_000_000 + "<url><loc>http://news.test/a</loc></url></urlset>"
     site.answers[MAP] = Answer(deep)
     assert (await read(harness, Method.SITEMAP, sitemap_url=MAP)).leads == 1
 
 
-async def test_a_pattern_that_takes_for_ever_ends_its_child_and_not_the_program(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 4.3: what passes the check of patterns may still be slow on an address that somebody else chose."""
+async def test_an_endless_pattern_ends_its_child_and_not_the_program(site: Site, harness: AppHarness) -> None:
+    """Spec 4.3: a pattern that passes the check may still be slow on an address of another site."""
     site.answers[HOME] = Answer(f'<a href="/{"a" * 60}">x</a>', headers=HTML)
     polled = await read(
         harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider", article_patterns=["(a|a)*(a|aa)*(a|a)*$x"]

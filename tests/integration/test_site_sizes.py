@@ -44,7 +44,7 @@ async def count(body: bytes, sandbox: Sandbox, since: datetime) -> int:
     found = 0
     for entries in reading.batches():
         found += len(entries)
-        await asyncio.sleep(0)  # as the slices that are submitted on the way
+        await asyncio.sleep(0)  # like the batches that are submitted meanwhile
     return found
 
 
@@ -61,7 +61,7 @@ REACHES = pytest.mark.parametrize(
 
 @REACHES
 async def test_it_takes_less_than_30_megabytes(since: datetime, wanted: int, body: bytes, sandbox: Sandbox) -> None:
-    await count(b"<urlset></urlset>", sandbox, since)  # whatever is only needed once is there now
+    await count(b"<urlset></urlset>", sandbox, since)  # one-time allocations are done now
     tracemalloc.start()
     try:
         assert await count(body, sandbox, since) == wanted
@@ -74,7 +74,7 @@ async def test_it_takes_less_than_30_megabytes(since: datetime, wanted: int, bod
 @REACHES
 async def test_the_event_loop_is_not_blocked(since: datetime, wanted: int, body: bytes, sandbox: Sandbox) -> None:
     gc.collect()
-    gc.freeze()  # what the other tests left in this process would be walked through again and again
+    gc.freeze()  # otherwise objects of other tests slow down the collector
     async with watched_work() as worked:
         assert await count(body, sandbox, since) == wanted
     assert max(worked) < 0.1

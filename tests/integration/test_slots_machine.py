@@ -54,7 +54,7 @@ class DatedTickKind(TickKind, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class SetClock:
-    """Tells the time that it was set to, for everybody."""
+    """A clock that a test sets for all instances."""
 
     now_at = START
     is_settled = True
@@ -64,7 +64,7 @@ class SetClock:
 
 
 class Scheduler:
-    """One instance: it looks when it is told to, and is never heard of again once it is dead."""
+    """One instance. It refreshes its jobs when the test says so, and does no more once it is dead."""
 
     def __init__(self, runtime: Runtime, done: list[PollResult]) -> None:
         self.role = SchedulerRole(runtime, done.append)
@@ -92,7 +92,7 @@ class Scheduler:
 
 
 class SlotsMachine(RuleBasedStateMachine):
-    """Two instances and the dead; what the rows say is held against what was seen to happen."""
+    """Two instances and the dead ones. The rows are compared with the observed events."""
 
     kind = "tick"
 
@@ -129,7 +129,7 @@ class SlotsMachine(RuleBasedStateMachine):
     def expect(self) -> None:
         hour = self.clock.now().replace(minute=0, second=0)
         if hour > START:
-            self.expected.add(hour)  # those before it that nobody saw are missed, and become one with it
+            self.expected.add(hour)  # earlier slots that no instance saw are missed, and coalesce with it
 
     @rule(seconds=st.sampled_from([60, 1800, 3600, 2 * 3600, 5 * 3600]))
     def time_passes(self, seconds: int) -> None:
@@ -180,7 +180,7 @@ class SlotsMachine(RuleBasedStateMachine):
         self.run(self.end())
 
     async def end(self) -> None:
-        """Nobody who is dead comes back; the living go on until nothing is left to do."""
+        """A dead instance does not return. The living continue until no work is left."""
         for instance in self.alive:
             while instance.runs:
                 await instance.let_go(instance.runs[0])
@@ -223,7 +223,7 @@ class DatedSlotsMachine(SlotsMachine):
         return self.expected
 
     async def compare(self) -> None:
-        self.expect()  # one that has ended a run goes on with the next by itself
+        self.expect()  # an instance that ends a run starts the next by itself
         await super().compare()
         rows = await self.rows()
         assert all(row["day"] == day_before(row["slot"], "UTC") for row in rows)
@@ -241,7 +241,7 @@ async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Runtime
 @pytest.mark.parametrize(
     ("kind", "machine", "examples"), [(TickKind, SlotsMachine, 30), (DatedTickKind, DatedSlotsMachine, 15)]
 )
-def test_every_slot_is_run_once_whoever_dies(
+def test_every_slot_is_run_once_even_if_instances_die(
     make_settings: Callable[..., Settings],
     monkeypatch: pytest.MonkeyPatch,
     kind: type[Kind],
@@ -250,7 +250,7 @@ def test_every_slot_is_run_once_whoever_dies(
 ) -> None:
     """Spec 1.2: two instances never run a slot twice, a dead one's is run again, missed ones coalesce.
 
-    Those of a source of dated days do not (spec 6.3): each is run, or given up after three losses.
+    Missed slots of a source of dated days do not (spec 6.3): each is run, or given up after three losses.
     """
     kinds.install(monkeypatch, machine.kind, kind)
     clock = SetClock()

@@ -48,7 +48,7 @@ def test_two_local_times_inside_one_gap_are_one_slot() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["not a cron", "", "61 * * * *", "* * * *", "0 0 32 2 *", "0 0 31 13 *"])
-def test_what_cannot_be_read_is_refused(schedule: str) -> None:
+def test_an_invalid_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match="is not a cron schedule"):
         cron.check(schedule)
 
@@ -56,14 +56,14 @@ def test_what_cannot_be_read_is_refused(schedule: str) -> None:
 @pytest.mark.parametrize(
     "schedule", ["0 0 30 2 *", "0 0 31 2 *", "0 0 30,31 2 *", "0 0 31 FEB,APR *", "5/10 0 31 4,6 *", "0 0 */15 * 1#2"]
 )
-def test_what_never_fires_is_told_so(schedule: str) -> None:
+def test_a_schedule_that_never_fires_is_refused(schedule: str) -> None:
     """It can be read, but no month that it names has such a day."""
     with pytest.raises(ValueError, match="^'.*' is a schedule that never fires: none of its months has such a day$"):
         cron.check(schedule)
 
 
 @pytest.mark.parametrize("schedule", ["0 0 29 2 *", "0 0 L 2 *", "0 0 31 1,2 *", "0 0 31 2 1"])
-def test_what_fires_seldom_is_not_refused(schedule: str) -> None:
+def test_a_schedule_that_fires_rarely_is_accepted(schedule: str) -> None:
     cron.check(schedule)
 
 
@@ -85,7 +85,7 @@ def test_next_and_last_slot_agree(schedule: str, zone: str, naive: datetime) -> 
 
 @given(st.sampled_from(ZONES), st.datetimes(datetime(2025, 1, 1), datetime(2027, 12, 31)))
 def test_a_daily_schedule_has_one_slot_on_every_local_day(zone: str, naive: datetime) -> None:
-    """Held against a plain model: days of the zone, one slot each, whatever the clocks do."""
+    """Compared with a plain model: one slot for each day of the zone, also when clocks change."""
     start = naive.replace(tzinfo=UTC, hour=12, minute=0, second=0, microsecond=0)
     found = slots("30 1 * * *", zone, start, start + timedelta(days=10))
     local_days = [slot.astimezone(ZoneInfo(zone)).date() for slot in found]

@@ -49,7 +49,7 @@ class Model:
         self.minutes, self.hours = allowed(minutes, 0, 59), allowed(hours, 0, 23)
         self.days, self.months = allowed(days, 1, 31), allowed(months, 1, 12)
         self.weekdays = {number % 7 for number in allowed(weekdays, 0, 7)}
-        # Cron's own rule: where both are given, one of them is enough.
+        # Cron's own rule: if both are given, one of them is enough.
         self.either_day = not days.startswith("*") and not weekdays.startswith("*")
 
     def names(self, local: datetime) -> bool:
@@ -118,6 +118,6 @@ def test_slots_are_those_that_a_look_at_every_minute_finds(
 
 
 @pytest.mark.parametrize("schedule", ["* * * * * *", "0 * * *", "@daily"])
-def test_what_is_no_schedule_of_five_fields_is_refused(schedule: str) -> None:
+def test_a_text_without_five_fields_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match="is not a cron schedule"):
         cron.check(schedule)

@@ -58,18 +58,18 @@ def test_dates_are_read_as_utc(text: str, moment: str) -> None:
         *("01/02/2004", "1700000000", "Fri, 01 Mar 2024 10:00:00 +9900", "March 2024", "5 March", "x" * 200),
     ],
 )
-def test_what_is_impossible_relative_absurd_or_ambiguous_is_none(text: str) -> None:
+def test_an_impossible_relative_absurd_or_ambiguous_date_is_none(text: str) -> None:
     assert parse_date(text) is None
 
 
 @given(st.text())
-def test_no_text_breaks_it_and_no_absurd_year_comes_out(text: str) -> None:
+def test_no_text_is_an_error_and_no_result_has_an_absurd_year(text: str) -> None:
     moment = parse_date(text)
     assert moment is None or (moment.tzinfo is UTC and MIN_YEAR <= moment.year <= MAX_YEAR)
 
 
 @given(st.datetimes(datetime(MIN_YEAR, 1, 2), datetime(MAX_YEAR, 12, 30)))
-def test_what_programs_write_is_read_back(moment: datetime) -> None:
+def test_dates_that_programs_write_are_read_back(moment: datetime) -> None:
     moment = moment.replace(microsecond=0, tzinfo=UTC)
     assert parse_date(moment.isoformat()) == moment
     assert parse_date(moment.strftime("%a, %d %b %Y %H:%M:%S GMT")) == moment

@@ -1,4 +1,4 @@
-"""What the federal kinds make of records that are odd (spec 1.1, 1.5; issue 10)."""
+"""Odd records of the federal kinds (spec 1.1, 1.5; issue 10)."""
 
 from datetime import date
 from typing import Any

@@ -100,7 +100,7 @@ def test_windows_are_halved_until_all_is_there_or_it_is_said_that_it_is_not(
     expected = {f"/{number}" for number, offset in enumerate(offsets) if 0 <= offset <= 60}
     found = read_or_refuse(asked, fits, 60)
     if found is None:
-        # Two seconds share what one answer must hold: nothing is asked for in smaller parts than that.
+        # Two seconds share what one answer must hold: no request asks for a smaller part.
         crowds = [sum(second <= offset <= second + 1 for offset in offsets) for second in range(60)]
         assert max(crowds) > fits
     else:
@@ -135,11 +135,11 @@ def _none(body: dict[str, Any]) -> dict[str, Any]:
 def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
     offsets: list[int], first: int, times: int, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Whichever answers they are, of windows that do not fit one of them."""
+    """The faulty answers may be any answers of windows that do not fit one answer."""
     lying = range(first, first + times)
     asked = RequestedDelay(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
     found = read_or_refuse(asked, 5, 60)
-    # What is counted last is believed: a lie that lasts until then, and adds up, cannot be told from the truth.
+    # The last count is believed: a consistent wrong count until then looks like a right one.
     assert found is None or len(found) == len(offsets) or asked.number in lying
 
 
@@ -153,7 +153,7 @@ def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
         {"results": [{"link": "/a"}, {"link": "/a"}], "total": 2},
     ],
 )
-def test_what_has_not_the_shape_of_an_answer_is_never_one(body: Any) -> None:
+def test_json_without_the_shape_of_an_answer_is_no_answer(body: Any) -> None:
     class Odd(RequestedDelay):
         async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
             async def json() -> Any:

@@ -13,7 +13,7 @@ from headwater.core.source import Item
 from headwater.discovery.save import merge_items, unite_tags
 
 WORDS = st.text("abcÄ-1 ", max_size=3)
-# A tag is of the same sort wherever it is told: a list, a word, ids by their names; or nothing is said of it.
+# A tag has the same type in all sightings: a list, a word, or ids by their names. It may also be missing.
 TAGS = st.fixed_dictionaries(
     {},
     optional={
@@ -58,13 +58,13 @@ def test_the_one_updated_last_is_kept_with_its_raw_and_the_tags_of_all(items: li
 
 
 def test_tags_may_be_any_mapping() -> None:
-    """Spec 6.1: what a source gives can be kept."""
+    """Spec 6.1: tags of a source can be saved."""
     merged = merge_items([Item(url="http://a.test/", title="", tags=MappingProxyType({"topic": ["a"]}))])
     assert msgspec.json.encode(merged.tags) == b'{"topic":["a"]}'
 
 
 @given(sightings())
-def test_what_is_merged_and_seen_again_stays_the_same(items: list[Item]) -> None:
+def test_a_merged_item_that_is_seen_again_stays_the_same(items: list[Item]) -> None:
     merged = merge_items(items)
     assert merge_items([merged, merged]) == merged
     assert merge_items([*items, merged]).tags == merged.tags
@@ -86,9 +86,7 @@ def test_lists_become_sorted_sets_whatever_was_united_first(several: list[Mappin
 
 
 @given(TAGS, TAGS)
-def test_what_is_not_a_list_is_what_was_told_last_unless_that_is_nothing(
-    old: Mapping[str, Any], new: Mapping[str, Any]
-) -> None:
+def test_the_last_value_that_is_no_list_wins_unless_it_is_none(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     told = [tags["document_type"] for tags in (old, new) if tags.get("document_type") is not None]
     assert unite_tags(old, new).get("document_type") == (told[-1] if told else None)
 

@@ -232,7 +232,7 @@ def test_chance_adds_up_to_a_tenth_and_takes_nothing_away(
     )
 
 
-def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
+def test_sources_with_the_same_delay_are_polled_at_different_times() -> None:
     hour = RequestedDelay(timedelta(hours=1), "ttl")
     assert [wait(Read(), delay=hour, chance=chance) for chance in (0, 0.5, 1)] == [
         timedelta(minutes=60),
@@ -297,7 +297,7 @@ def test_it_says_why_in_words(following: PollPlan, why: str) -> None:
 @example({"stretch": "2", "quiet": 1})
 @example({"stretch": float("nan"), "quiet": 1})
 @example({"stretch": 10**400, "quiet": 1})
-def test_whatever_was_stored_a_rhythm_is_usable_or_none(stored: object) -> None:
+def test_any_stored_adaptive_interval_is_usable_or_none(stored: object) -> None:
     assert wait(Read(20, 1), adaptive=AdaptiveInterval.from_json(stored)) >= interval_limits(QUARTER)[0]
 
 
@@ -367,7 +367,7 @@ def test_a_window_overflowed_when_nothing_known_is_left_in_it(
         ({"retry-after": "900", "cache-control": "max-age=600"}, 300, (900, "Retry-After")),
     ],
 )
-def test_what_a_publisher_asks_for_is_read(
+def test_the_delay_that_a_publisher_requests_is_read(
     headers: dict[str, str], ttl: int | None, expected: tuple[int, str] | None
 ) -> None:
     delay = read_requested_delay(headers, ttl, NOW)
@@ -449,7 +449,7 @@ class SimulatedFeed:
 
 
 def a_day_of_a_thousand_feeds() -> list[SimulatedFeed]:
-    """Poll as the poller does: what is due first goes first, a look every 30 s, and one more when a slot is free."""
+    """Poll like the poller: the earliest due feed is first, with a claim every 30 s and when a slot is free."""
     random = Random(7)
     feeds = [
         SimulatedFeed(
@@ -504,7 +504,7 @@ def test_no_feed_is_polled_faster_than_its_floor_or_than_it_asks_in_a_day(day: l
             assert after - before >= max(interval_limits(feed.base)[0], asked)
 
 
-def test_an_hour_without_network_charges_nobody_and_is_over_within_an_interval(day: list[SimulatedFeed]) -> None:
+def test_an_hour_without_network_is_not_charged_and_ends_within_an_interval(day: list[SimulatedFeed]) -> None:
     caught = 0
     for feed in day:
         errors_then, in_outage = 0, list[datetime]()

@@ -125,7 +125,7 @@ LIES = st.sampled_from([_short, _fewer, _more, _none, _wrong_days, _words])
 def test_one_answer_that_lies_never_makes_less_pass_for_all(
     days: list[int], per_page: int, lying: int, lie: Alter
 ) -> None:
-    """Whichever it is: an empty page, a shrunk total, words under 200."""
+    """The fault is an empty page, a smaller total, or a text with status 200."""
     api = api_of(days, per_page=per_page)
     asked = RequestedDelay(api, lambda number, body: lie(body) if number == lying else body)
     assert read(asked) == expected(days)
@@ -141,7 +141,7 @@ def test_answers_that_lie_from_some_moment_on_never_make_less_pass_for_all(
 
 @pytest.mark.parametrize("count", [9_999, 10_000, 10_001])
 def test_ten_thousand_may_be_more(count: int) -> None:
-    """The real cap: what is counted up to it is not trusted, and two days that have as many are read for themselves."""
+    """The real limit: a count at the limit is not trusted, and two days with as many are read one by one."""
     days = [number % 2 for number in range(count)]
     asked = RequestedDelay(api_of(days))
     assert read(asked) == expected(days)

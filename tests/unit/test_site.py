@@ -1,4 +1,4 @@
-"""What a site may be told, and in which ways it is then read (spec 3.1, 3.3, 3.5)."""
+"""The settings of a site, and the methods that follow from them (spec 3.1, 3.3, 3.5)."""
 
 import re
 from datetime import timedelta
@@ -67,7 +67,7 @@ def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
         ("article_patterns", FEED | {"article_patterns": ["(x{1,9}){2,}"]}),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_field(field: str, settings: dict[str, Any]) -> None:
+def test_unusable_settings_are_refused_with_the_field(field: str, settings: dict[str, Any]) -> None:
     with pytest.raises(OperatorError, match=rf"^Source s: .*\b{field}\b"):
         configure("s", "site", settings)
 

@@ -1,4 +1,4 @@
-"""The sitemap pass of a site: what is wanted, in which order, and what is remembered (spec 3.3)."""
+"""The sitemap method of a site: the pages to read, their order, and the saved state (spec 3.3)."""
 
 import gzip
 from pathlib import Path
@@ -34,7 +34,7 @@ def leads(told: dict[str, Any]) -> list[str]:
     return [lead["url"] for lead in told.get("leads", [])]
 
 
-async def test_what_changed_in_the_last_48_hours_counts_and_what_has_no_date(tmp_path: Path) -> None:
+async def test_pages_of_the_last_48_hours_and_pages_without_a_date_count(tmp_path: Path) -> None:
     pages = urlset((own("new"), FRESH), (own("old"), OLD), (own("undated"), None), (own("edge"), "2026-01-13"))
     assert leads(await read(tmp_path, {MAP: pages})) == [own("new"), own("undated"), own("edge")]
 
@@ -55,7 +55,7 @@ def test_a_date_alone_lasts_to_the_end_of_its_day(given: str, wanted: bool) -> N
     assert is_older(parse_date(given), since) is not wanted
 
 
-async def test_the_window_does_not_grow_for_ever(tmp_path: Path) -> None:
+async def test_the_window_has_a_limit(tmp_path: Path) -> None:
     pages = urlset((own("new"), FRESH), (own("old"), "2025-12-14T00:00:01Z"), (own("month"), "2025-12-17T00:00:01Z"))
     told = await read(tmp_path, {MAP: pages}, state={"read_at": "2025-01-01T00:00:00+00:00"})
     assert leads(told) == [own("new"), own("month")]
@@ -71,13 +71,13 @@ async def test_pages_of_other_sites_are_left_out(tmp_path: Path) -> None:
     assert leads(await read(tmp_path, {MAP: pages})) == [own("1"), "https://news.a.example/2"]
 
 
-async def test_a_sitemap_of_another_sites_pages_is_told_of(tmp_path: Path) -> None:
+async def test_a_sitemap_of_another_sites_pages_is_a_problem(tmp_path: Path) -> None:
     told = await read(tmp_path, {MAP: urlset(("https://b.example/3", None))})
     (problem,) = told["state"]["problems"]
     assert problem["problem"].startswith("It lists 1 pages of other sites, and none of a.example")
 
 
-async def test_a_pass_that_nobody_set_keeps_below_the_home_page(tmp_path: Path) -> None:
+async def test_sitemaps_that_are_not_set_stay_below_the_home_page(tmp_path: Path) -> None:
     pages = urlset((own("blog/1"), FRESH), (own("shop/2"), FRESH), (own("blogs"), FRESH))
     told = await read(tmp_path, {ROBOTS: 404, MAP: pages, **_no_others()}, {"site_url": own("blog")})
     assert leads(told) == [own("blog/1")]
@@ -107,7 +107,7 @@ async def test_old_sub_sitemaps_are_not_asked_for_and_the_newest_come_first(tmp_
 
 
 @pytest.mark.parametrize("lastmod", [None, FRESH])
-async def test_of_sub_sitemaps_that_tell_the_same_those_come_first_that_were_read_least_lately(
+async def test_among_sitemaps_of_one_day_the_oldest_reading_is_first(
     lastmod: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_sitemaps, "_MAX_REQUESTS", 3)
@@ -139,7 +139,7 @@ async def test_a_backfill_reads_what_is_known_too(tmp_path: Path) -> None:
 
 
 async def test_a_pass_for_the_last_minutes_leaves_no_gap_behind_it(tmp_path: Path) -> None:
-    """What is read is not read again, so one that the feed asks for takes all since the last reading."""
+    """Known pages are not read again, so a run after an overflow reads all since the last run."""
     pages = urlset((own("morning"), "2026-01-15T08:00:00Z"), (own("old"), OLD))
     before = "2026-01-15T06:00:00+00:00"
     state = {"read_at": before, "sitemaps": {MAP: {"at": before, "body_hash": "00"}}}
@@ -147,7 +147,7 @@ async def test_a_pass_for_the_last_minutes_leaves_no_gap_behind_it(tmp_path: Pat
     assert leads(await read(tmp_path, {MAP: pages}, since="2026-01-15T11:00:00Z")) == []
 
 
-async def test_a_backfill_that_is_cut_short_goes_on_in_the_next_pass(
+async def test_an_unfinished_backfill_continues_in_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_sitemaps, "_MAX_REQUESTS", 3)
@@ -185,7 +185,7 @@ async def test_one_bad_sub_sitemap_does_not_lose_the_others(tmp_path: Path) -> N
     assert [problem["url"] for problem in told["state"]["problems"]] == [sub(1), sub(2), sub(3)]
 
 
-async def test_what_was_read_of_a_sitemap_that_breaks_off_is_kept(tmp_path: Path) -> None:
+async def test_the_pages_of_a_truncated_sitemap_are_kept(tmp_path: Path) -> None:
     whole = urlset((own("1"), None), (own("2"), None), (own("3"), None))
     told = await read(tmp_path, {MAP: whole[: whole.index("/3</loc>")]})
     assert leads(told) == [own("1"), own("2")]
@@ -193,7 +193,7 @@ async def test_what_was_read_of_a_sitemap_that_breaks_off_is_kept(tmp_path: Path
     assert told["state"]["sitemaps"] == {}
 
 
-async def test_where_nothing_can_be_read_the_first_problem_is_raised(tmp_path: Path) -> None:
+async def test_the_first_problem_is_raised_if_no_sitemap_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(ExchangeFailed) as told:
         await read(tmp_path, {MAP: index((sub(1), FRESH), (sub(2), None)), sub(1): 503, sub(2): 404})
     assert told.value.reason is Reason.HTTP_5XX
@@ -231,7 +231,7 @@ async def test_sitemaps_nested_too_deep_are_refused_at_the_fourth_index(tmp_path
         await read(tmp_path, chain)
 
 
-async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_state_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_sitemaps, "_MAX_SAVED", 2)
     subs = {sub(number): urlset() for number in range(4)}
     told = await read(tmp_path, {MAP: index(*((url, None) for url in subs)), **subs})

@@ -1,4 +1,4 @@
-"""The spider pass of a site: where it goes, what it hands on, and where it stops (spec 3.5)."""
+"""The spider method of a site: the pages that it follows, the links that it yields, and its limits (spec 3.5)."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ async def test_a_home_page_that_fails_ends_it(tmp_path: Path) -> None:
     assert told.value.reason is Reason.NOT_FOUND
 
 
-async def test_what_leads_away_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_to_other_hosts_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_spider, "_MAX_EXTERNAL", 2)
     monkeypatch.setattr(site_spider, "_MAX_ARTICLES", 1)
     page = links(*(f"https://b{number}.example/" for number in range(9)), "/s/1", "/s/2")

@@ -13,7 +13,7 @@ _LOOK_SECONDS = 0.2
 
 @contextmanager
 def watching(look: Callable[[], tuple[str, int, int | None]], *, quiet: bool, stays: bool = True) -> Iterator[None]:
-    """Show in a terminal how far something is: what it does, how much is done, of how much; `stays` after it."""
+    """Show the progress of some work in a terminal: its step, the finished part and the total. `stays` after it."""
     if quiet or not console.is_terminal:
         yield
         return

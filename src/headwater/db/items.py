@@ -64,7 +64,7 @@ async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> di
 
 
 async def lock_tags(connection: Connection, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the tags of items that are known, by id; nobody else changes them before the transaction ends."""
+    """Return the tags of known items, by id, and lock them until the transaction ends."""
     return {row["id"]: row["tags"] for row in await connection.fetch(query("lock_tags"), list(ids))}
 
 

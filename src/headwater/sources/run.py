@@ -250,7 +250,7 @@ class Http:
         return is_limit and self._gate.is_paid(error.url or "", self._profile)
 
     def _wait(self, retry_state: RetryCallState) -> float:
-        """Return the seconds until the next attempt: as long as the server asks, or else doubled each time."""
+        """Return the seconds until the next attempt. The server may ask for them; otherwise they double each time."""
         error = retry_state.outcome.exception() if retry_state.outcome else None
         if not isinstance(error, ExchangeFailed) or error.retry_after is None:
             return self._doubling(retry_state)
@@ -302,7 +302,7 @@ def make_validators(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def save_validators(state: dict[str, Any], response: Response, body_hash: str) -> None:
-    """Save the values that tell whether the next answer differs from this one."""
+    """Save the values that show whether the next answer differs from this one."""
     for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
         value = response.headers.get(header, "")
         set_or_remove(state, name, value if len(value) <= _MAX_VALIDATOR_LENGTH else None)

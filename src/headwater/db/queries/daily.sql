@@ -1,8 +1,7 @@
 -- name: build_days
--- NEW: published in the day. LATEST: updated in the day, published before it. Observations decide, not the item as it is
--- now; of several that put an item into the day, one of the day's own before one that was made later, and one that was told
--- before one that was inferred. Only what is another than it was is written. $1 source; arrays: $2 days, $3 their starts,
--- $4 their ends
+-- NEW: published on the day. LATEST: updated on the day, published before it. Observations decide, not the current item.
+-- Of several observations of a day, one with an update before the day's end is first, then one with stated dates. Only
+-- changes are written. $1 source; arrays: $2 days, $3 their starts, $4 their ends
 WITH built AS MATERIALIZED (
     SELECT DISTINCT ON (d.day, o.item_id) d.day, o.item_id,
            CASE WHEN o.published_at >= d.start_at THEN 'NEW' ELSE 'LATEST' END AS bucket, o.published_at, o.updated_at, o.rule
@@ -33,7 +32,7 @@ SELECT count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE buc
 FROM daily_index WHERE source_id = $1 AND day = $2
 
 -- name: note_day_read
--- A day was read whole. What counts is the first time after its end: later readings lack what has changed again since.
+-- A day was read to its end. The first reading after the end of the day counts: later readings lack some updates.
 -- $1 source, $2 day, $3 when, $4 the day's end
 INSERT INTO days_read AS d (source_id, day, read_at) VALUES ($1, $2, $3)
 ON CONFLICT (source_id, day) DO UPDATE

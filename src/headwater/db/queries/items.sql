@@ -1,9 +1,9 @@
 -- name: save_items
--- Upsert by id: title, dates, tags and raw are replaced, an undated item keeps its first sighting; what was seen is kept,
--- but for what nobody can date.
+-- Upsert by id: title, dates, tags and raw are replaced. An undated item keeps its first sighting as its date. Each pair
+-- of dates is saved as an observation, unless the date is unknown.
 -- Arrays: $1 ids, $2 urls, $3 url ids, $4 titles, $5 published or NULL, $6 what to make of NULL, $7 updated, $8 rules,
 -- $9 tags, $10 raws, $11 whether the dates are certain; $12 source, $13 now.
--- Answers each item with both its dates, and whether it is new or its dates have not been seen before.
+-- Returns each item with both its dates, and whether it or its pair of dates is new.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[],
                          $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[], $11::boolean[])
@@ -33,8 +33,8 @@ WITH given AS MATERIALIZED (
 SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
 
 -- name: entries_of_urls
--- What was listed of pages: of several items of a page, the one of its own source, then the first; dates only where they
--- were told. That is looked up for each item: an EXISTS was answered, on a young table, from a hash of all observations.
+-- The entries of pages. Of several items of a page, the one of the page's own source comes first, then the oldest. Only
+-- stated dates count. The lookup is a subquery for each item: the planner hashed all observations for an EXISTS.
 -- Arrays: $1 url ids, $2 sources
 SELECT DISTINCT ON (i.url_id) i.url_id, i.url, i.title, i.updated_at,
        CASE WHEN NOT i.published_is_sighting AND (
@@ -49,9 +49,9 @@ WHERE i.url_id = ANY ($1)
 ORDER BY i.url_id, i.source_id <> g.source_id, i.first_seen_at, i.id
 
 -- name: lock_tags
--- The tags that items have, for somebody who adds to them. $1 ids
+-- The tags of items, locked for an update. $1 ids
 SELECT id, tags FROM items WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE
 
 -- name: move_items
--- Items whose page has moved. Arrays: $1 old url ids, $2 new url ids
+-- Point items to the new URLs of their pages. Arrays: $1 old url ids, $2 new url ids
 UPDATE items i SET url_id = g.new_id FROM unnest($1::bigint[], $2::bigint[]) AS g (old_id, new_id) WHERE i.url_id = g.old_id

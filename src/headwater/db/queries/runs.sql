@@ -1,5 +1,5 @@
 -- name: take_run
--- Begin a run, unless the source has one under way or the slot has been done. $1 source, $2 trigger, $3 slot or NULL,
+-- Start a run, unless the source has one under way or the slot is done. $1 source, $2 trigger, $3 slot or NULL,
 -- $4 day or NULL, $5 now, $6 holder, $7 token, $8 until
 INSERT INTO runs (source_id, trigger, slot, day, status, started_at, lease_holder, lease_token, lease_until, attempts)
 SELECT $1, $2, $3, $4, 'running', $5, $6, $7, $8, count(*) + 1
@@ -9,7 +9,7 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: renew_run
--- A run that goes on keeps its lease. $1 id, $2 token, $3 until
+-- Renew the lease of a run. $1 id, $2 token, $3 until
 UPDATE runs SET lease_until = $3 WHERE id = $1 AND lease_token = $2 RETURNING true
 
 -- name: end_run
@@ -23,18 +23,18 @@ WHERE id = $1 AND lease_token = $2
 RETURNING true
 
 -- name: drop_run
--- One that could not begin just now never was. $1 id, $2 token
+-- Delete a run that could not start. $1 id, $2 token
 DELETE FROM runs WHERE id = $1 AND lease_token = $2
 
 -- name: return_expired_runs
--- A run whose holder died has failed. $1 now
+-- A run whose lease expired has failed. $1 now
 UPDATE runs
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, status = 'failed', reason = 'worker_lost', finished_at = $1
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING id
 
 -- name: slot_runs
--- What became of the slots of a source from one on. $1 source, $2 the first slot
+-- The runs of a source's slots from one slot on. $1 source, $2 the first slot
 SELECT slot, reason, finished_at FROM runs WHERE source_id = $1 AND slot >= $2 ORDER BY slot, id
 
 -- name: run_under_way
