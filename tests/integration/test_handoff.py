@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -51,16 +52,9 @@ def make_runner(
 ) -> HandoffRunner:
     """Return a runner with a faulty step and short leases."""
     context = harness.runtime.context
-    return HandoffRunner(
-        database or context.database,
-        context.clock,
-        holder="me",
-        lease=timedelta(seconds=lease_seconds),
-        attempts=3,
-        base_seconds=base_seconds,
-        make=make,
-        patience=timedelta(seconds=0 if database else 10),
-    )
+    settings = replace(context.settings, lease_seconds=lease_seconds, handoff_base_seconds=base_seconds)
+    context = replace(context, settings=settings, database=database or context.database, holder="me")
+    return HandoffRunner(context, make=make, patience=timedelta(seconds=0 if database else 10))
 
 
 async def queue(harness: AppHarness, names: Collection[str], site: Site) -> list[int]:

@@ -17,7 +17,7 @@ from headwater.db.handoffs import HandoffFilter
 from headwater.db.jobs import Job, JobFilter, JobStatus
 from headwater.db.pool import Connection
 from headwater.frontier.claim import Finish, claim, finish
-from headwater.handoff.handoffs import make_handoff_runner, promote_successors
+from headwater.handoff.handoffs import HandoffRunner, promote_successors
 from tests import catalog
 from tests.catalog import HTML, address, handoffs, jobs, listing, serving, sync
 from tests.harness import AppHarness
@@ -282,7 +282,7 @@ async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
         async with ending.transaction():
             await ending.execute("UPDATE url_frontier SET status = 'dead', reason = 'not_found' WHERE id = $1", url_id)
             await ending.execute("DELETE FROM frontier_queue WHERE url_id = $1", url_id)
-            handing = asyncio.create_task(make_handoff_runner(harness.runtime.context).execute([handoff_id]))
+            handing = asyncio.create_task(HandoffRunner(harness.runtime.context).execute([handoff_id]))
             while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.01)
         await handing

@@ -15,7 +15,7 @@ from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection, is_down
 from headwater.frontier import rescue
-from headwater.handoff.handoffs import make_handoff_runner, promote_successors
+from headwater.handoff.handoffs import HandoffRunner, promote_successors
 
 log = structlog.get_logger()
 Rescuer = Callable[[DatabaseContext], Awaitable[int]]
@@ -120,7 +120,7 @@ class MaintenanceRole:
             self._on_rescue(rescued)
 
     async def _hand_off(self) -> None:
-        if abandoned := await make_handoff_runner(self._context).execute_abandoned():
+        if abandoned := await HandoffRunner(self._context).execute_abandoned():
             log.warning("handoffs.abandoned_executed", handoffs=abandoned)
         await promote_successors(self._context.database, self._context.clock.now())
 

@@ -21,7 +21,7 @@ from headwater.db.pool import Connection
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim
 from headwater.discovery.poller import Poller
-from headwater.handoff.handoffs import make_handoff_runner
+from headwater.handoff.handoffs import HandoffRunner
 
 log = structlog.get_logger()
 _MAX_CATCH_UP = timedelta(days=366)  # missed days before this are not read
@@ -41,7 +41,7 @@ class Runner:
     def __init__(self, context: DatabaseContext, poller: Poller) -> None:
         self._database = context.database
         self._poller = poller
-        self._handoffs = make_handoff_runner(context)
+        self._handoffs = HandoffRunner(context)
         self._clock = context.clock
         self._holder = context.holder
         self._lease = timedelta(seconds=context.settings.lease_seconds)

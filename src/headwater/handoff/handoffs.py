@@ -13,7 +13,6 @@ import msgspec
 import structlog
 
 from headwater.core.backoff import doubled
-from headwater.core.clock import Clock
 from headwater.core.errors import HandoffsMissing, HeadwaterError
 from headwater.core.lease import Lease
 from headwater.core.poll import HandoffCounts
@@ -199,23 +198,14 @@ class HandoffRunner:
     """Hands off the items of runs, in batches under leases. Passing faults are tried again."""
 
     def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        *,
-        holder: str,
-        lease: timedelta,
-        attempts: int,
-        base_seconds: float,
-        make: MakeJobs = make_jobs,
-        patience: timedelta = _PATIENCE,
+        self, context: DatabaseContext, *, make: MakeJobs = make_jobs, patience: timedelta = _PATIENCE
     ) -> None:
-        self._database = database
-        self._clock = clock
-        self._holder = holder
-        self._lease = lease
-        self._attempts = attempts
-        self._base_seconds = base_seconds
+        self._holder = context.holder
+        self._database = context.database
+        self._clock = context.clock
+        self._lease = timedelta(seconds=context.settings.lease_seconds)
+        self._attempts = context.settings.handoff_attempts
+        self._base_seconds = context.settings.handoff_base_seconds
         self._make = make
         self._patience = patience
 
@@ -334,16 +324,3 @@ def _count(touched: int, ended: Outcomes, completed_by_others: int, failed_by_ot
 
 def _is_transient(error: Exception) -> bool:
     return error.retryable if isinstance(error, HeadwaterError) else is_passing(error)
-
-
-def make_handoff_runner(context: DatabaseContext) -> HandoffRunner:
-    """Make the runner of this process."""
-    settings = context.settings
-    return HandoffRunner(
-        context.database,
-        context.clock,
-        holder=context.holder,
-        lease=timedelta(seconds=settings.lease_seconds),
-        attempts=settings.handoff_attempts,
-        base_seconds=settings.handoff_base_seconds,
-    )

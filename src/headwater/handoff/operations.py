@@ -15,7 +15,7 @@ from headwater.db.handoffs import Handoff, HandoffFilter, HandoffStatus
 from headwater.db.jobs import Job, JobFilter, JobStatus
 from headwater.db.pool import Connection
 from headwater.frontier.retry import PRIORITY
-from headwater.handoff.handoffs import BATCH, make_handoff_runner
+from headwater.handoff.handoffs import BATCH, HandoffRunner
 
 COUNT_TO = 10_000
 
@@ -92,7 +92,7 @@ class HandoffOperations:
         if handoff.status is HandoffStatus.FAILED:
             async with self._database.connection() as connection:
                 requeued = await handoffs.requeue_handoffs(connection, [handoff_id])
-            await make_handoff_runner(self._context).execute(requeued)
+            await HandoffRunner(self._context).execute(requeued)
         elif handoff.job_id is not None and handoff.job_status is JobStatus.FAILED:
             await self._retry_jobs([handoff.job_id])
         else:
