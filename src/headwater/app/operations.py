@@ -62,7 +62,7 @@ class LocalOperations:
     async def unfinished(self) -> tuple[int, int, datetime | None]:
         """Return the number of queued and of leased URLs, and when the next one is due."""
         async with self._context.database.connection() as connection:
-            return await frontier.unfinished_urls(connection)
+            return await frontier.count_unfinished_urls(connection)
 
     async def check_database(self) -> None:
         """Raise an error if the database does not answer."""

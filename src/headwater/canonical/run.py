@@ -245,13 +245,13 @@ class _Run:
 
     async def _find_source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
         """Return the source `canonical` for links without a source; None if each link has a source that exists."""
-        keeps_slash = await hosts.slash_hosts(connection)
+        keeps_slash = await hosts.list_slash_hosts(connection)
         hashes = set()
         for url in urls:
             with contextlib.suppress(InvalidURL):
                 hashes.add(url_hash(identify(url, keeps_slash=keeps_slash)[0]))
         known = await frontier.find_urls(connection, hashes)
-        if len(known) == len(hashes) and not await frontier.any_given_up(connection, known.values()):
+        if len(known) == len(hashes) and not await frontier.has_removed_source(connection, known.values()):
             return None
         source = await sources.get_source(connection, SOURCE)
         if source is None:

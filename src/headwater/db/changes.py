@@ -365,7 +365,7 @@ async def list_deliveries(
     connection: Connection, name: str, *, limit: int, status: DeliveryStatus | None, before: int | None
 ) -> list[Delivery]:
     """List deliveries to a webhook with their attempts, the last delivery first. Must run inside a transaction."""
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("list_deliveries"), name, status, before, limit)
     logs: dict[UUID, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
     for row in await connection.fetch(query("delivery_attempts"), list(logs)):

@@ -208,7 +208,7 @@ async def list_documents(
 
     Call it inside a transaction.
     """
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     fetched_before, id_before = before or (None, None)
     rows = await connection.fetch(query("list_documents"), limit, fetched_before, id_before, source)
     return [DocumentLine(**row) for row in rows]

@@ -198,9 +198,9 @@ async def lock_expired_claims(connection: Connection, now: datetime, limit: int)
     ]
 
 
-async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | None]:
+async def count_unfinished_urls(connection: Connection) -> tuple[int, int, datetime | None]:
     """Return the number of queued URLs, the number of leased ones among them, and when the next is due."""
-    row = await connection.fetchrow(query("unfinished_urls"))
+    row = await connection.fetchrow(query("count_unfinished_urls"))
     assert row is not None
     return row["queued"], row["leased"], row["next_due"]
 
@@ -209,7 +209,7 @@ async def list_urls(
     connection: Connection, filters: UrlFilter, *, now: datetime, after: int = 0, limit: int
 ) -> list[UrlLine]:
     """List URLs by id. Must run inside a transaction."""
-    await connection.execute(query("plan_anew"))  # each mix of filters finds an index of its own
+    await connection.execute(query("plan_for_values"))  # each mix of filters finds an index of its own
     status, scope = filters.status, (filters.host, filters.source, after, limit, now, FOREVER)
     if status in (FrontierStatus.PENDING, FrontierStatus.FETCHING):
         if filters.reason is not None:
@@ -226,7 +226,7 @@ async def retry_urls(connection: Connection, url_ids: Collection[int], priority:
     return {row["url_id"] for row in rows}
 
 
-async def taken_places(
+async def find_path_conflicts(
     connection: Connection, source_id: int, subpaths: Collection[str]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return the pages of a source that conflict with places for raw files, as place and URL, by place.
@@ -234,7 +234,7 @@ async def taken_places(
     A page conflicts if it has the same place, one of the folders above it, or a place below it.
     """
     taken: dict[str, list[tuple[str, str]]] = {}
-    for row in await connection.fetch(query("taken_places"), source_id, list(subpaths)):
+    for row in await connection.fetch(query("find_path_conflicts"), source_id, list(subpaths)):
         taken.setdefault(row["place"], []).append((row["subpath"], row["url"]))
     return taken
 
@@ -272,9 +272,9 @@ async def adopt_urls(
         await retry_urls(connection, [row["id"] for row in rows], priority, now)
 
 
-async def any_given_up(connection: Connection, url_ids: Iterable[int]) -> bool:
+async def has_removed_source(connection: Connection, url_ids: Iterable[int]) -> bool:
     """Return whether one of the URLs ended because its source was removed."""
-    return bool(await connection.fetchval(query("any_given_up"), list(url_ids)))
+    return bool(await connection.fetchval(query("has_removed_source"), list(url_ids)))
 
 
 async def count_urls(connection: Connection) -> list[tuple[str, str | None, int]]:

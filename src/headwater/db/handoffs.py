@@ -179,7 +179,7 @@ async def list_handoffs(
     connection: Connection, only: HandoffFilter, *, limit: int, offset: int = 0
 ) -> tuple[list[Handoff], int]:
     """List hand-offs, the newest first, and count all that match. Must run inside a transaction."""
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("list_handoffs"), *astuple(only), limit, offset)
     total = await connection.fetchval(query("count_handoffs"), *astuple(only))
     return [to_record(Handoff, row) for row in rows], total

@@ -119,10 +119,10 @@ async def release_polled_hosts(connection: Connection, releases: Collection[Host
     await connection.execute(query("release_polled_hosts"), *zip(*releases, strict=True), is_lazy)
 
 
-async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
+async def set_next_work(connection: Connection, hosts: Collection[str]) -> None:
     """Set when hosts without a lease have work next. Must run inside a transaction."""
     await connection.fetch(query("lock_hosts"), list(hosts))
-    await connection.execute(query("rest_hosts"), list(hosts))
+    await connection.execute(query("set_next_work"), list(hosts))
 
 
 async def find_forgotten_hosts(connection: Connection, after: str, limit: int) -> tuple[list[str], str | None]:
@@ -145,9 +145,9 @@ async def save_robots(
     return row["crawl_delay_ms"] if row else crawl_delay_ms
 
 
-async def next_ready(connection: Connection, now: datetime) -> datetime | None:
+async def get_next_ready(connection: Connection, now: datetime) -> datetime | None:
     """Return when the next queued URL may be claimed; None if the queue is empty."""
-    ready_at: datetime | None = await connection.fetchval(query("next_ready"), now)
+    ready_at: datetime | None = await connection.fetchval(query("get_next_ready"), now)
     return ready_at
 
 
@@ -162,9 +162,9 @@ def _reason(row: Mapping[str, Any]) -> Reason | None:
     return Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None
 
 
-async def slash_hosts(connection: Connection) -> frozenset[str]:
+async def list_slash_hosts(connection: Connection) -> frozenset[str]:
     """Return the hosts that keep trailing slashes."""
-    return frozenset(row["host"] for row in await connection.fetch(query("slash_hosts")))
+    return frozenset(row["host"] for row in await connection.fetch(query("list_slash_hosts")))
 
 
 async def list_hosts(
@@ -179,7 +179,7 @@ async def list_hosts(
     only: str | None = None,
 ) -> list[HostRow]:
     """List hosts by name. Must run inside a transaction."""
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("list_hosts"), state, after, limit, now, only, default_delay_ms, forever)
     return [HostRow(**{**row, "state": HostState(row["state"])}) for row in rows]
 
@@ -199,13 +199,13 @@ async def get_politeness_key(connection: Connection, host: str) -> str | None:
 async def close_host(connection: Connection, key: str, until: datetime) -> None:
     """Close a host until a time, in place of an earlier one. Must run inside a transaction."""
     await connection.execute(query("close_host"), key, until)
-    await rest_hosts(connection, [key])
+    await set_next_work(connection, [key])
 
 
 async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
     """Release a closed, blocked or slowed host. Must run inside a transaction."""
     await connection.execute(query("open_host"), key, now, default_delay_ms)
-    await rest_hosts(connection, [key])
+    await set_next_work(connection, [key])
 
 
 async def set_slash(connection: Connection, host: str, keeps: bool) -> None:
@@ -216,7 +216,7 @@ async def set_slash(connection: Connection, host: str, keeps: bool) -> None:
 async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
     """Give hosts the turn of an existing key. Return those that were not in use. Must run inside a transaction."""
     left = await _lock_with_keys(connection, [*hosts, key])
-    await connection.execute(query("adopt_pauses"), list(hosts), key)
+    await connection.execute(query("adopt_delays"), list(hosts), key)
     joined = {row["host"] for row in await connection.fetch(query("join_hosts"), list(hosts), key)}
     if joined == set(hosts):  # else the caller rolls back
         await _settle_keys(connection, hosts, left)
@@ -241,14 +241,14 @@ async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> lis
 
 async def _settle_keys(connection: Connection, hosts: Collection[str], left: Collection[str]) -> None:
     """Move the queue of hosts to their new keys, and set delay and next work of the keys they left."""
-    await connection.execute(query("slowest_members"), list(left))
+    await connection.execute(query("set_slowest_delay"), list(left))
     await wake_hosts(connection, [*hosts, *left])
 
 
 async def wake_hosts(connection: Connection, hosts: Collection[str]) -> None:
     """Move the URLs of hosts to their keys, and set when those keys have work next. Must run inside a transaction."""
     await connection.execute(query("move_queue"), list(hosts))
-    await rest_hosts(connection, [*hosts, *await _keys_of(connection, hosts)])
+    await set_next_work(connection, [*hosts, *await _keys_of(connection, hosts)])
 
 
 async def _keys_of(connection: Connection, hosts: Collection[str]) -> list[str]:

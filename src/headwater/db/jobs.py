@@ -162,7 +162,7 @@ async def list_failed_ids(connection: Connection, only: JobFilter, *, after: int
 
 async def list_jobs(connection: Connection, only: JobFilter, *, limit: int, offset: int = 0) -> tuple[list[Job], int]:
     """List jobs, the newest first, and count all that match. Must run inside a transaction."""
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     is_fetching = {"running": True, "queued": False}.get(only.status or "")
     stored = replace(only, status=JobStatus.QUEUED) if is_fetching else only
     rows = await connection.fetch(query("list_jobs"), *astuple(stored), is_fetching, limit, offset)

@@ -220,7 +220,7 @@ _SESSION = {
     "timezone": "UTC",
     "statement_timeout": "60s",
     "jit": "off",
-    # Planning a claim takes as long as running it, so plans are kept. Lists with filters use new plans (`plan_anew`).
+    # Planning a claim takes as long as running it, so plans are kept. Lists with filters run `plan_for_values` first.
     "plan_cache_mode": "force_generic_plan",
 }
 

@@ -37,7 +37,7 @@ async def documents_to_verify(
 ) -> list[StoredDocument]:
     """Return the next documents after an id, up to another. Call it in a transaction."""
     # A generic plan would not use the index by source.
-    await connection.execute(query("plan_anew"))
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("documents_to_verify"), after, last, source_id, limit)
     return [StoredDocument(**row) for row in rows]
 

@@ -29,7 +29,7 @@ from headwater.db.items import SavedItem
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
-from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, priority, spell, submit
+from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, normalize_candidates, priority, submit
 from headwater.handoff.handoffs import queue_handoffs
 from headwater.sources.kind import Kind, refuse_shared_paths
 
@@ -200,7 +200,11 @@ class DiscoveryWriter:
             listed, taken = await _drop_taken_places(connection, source, listed)
         weight = priority(kind.priority, origin)
         candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in listed]
-        urls = await submit(connection, candidates, now, self._key_of) if kind.fetch_items else spell(candidates)
+        urls = (
+            await submit(connection, candidates, now, self._key_of)
+            if kind.fetch_items
+            else normalize_candidates(candidates)
+        )
         pages: dict[str, KnownUrl] = {}
         sightings: dict[str, list[Item]] = {}
         for item, _ in listed:
@@ -281,8 +285,8 @@ async def _drop_taken_places(
     connection: Connection, source: Source, listed: list[FoundItem]
 ) -> tuple[list[FoundItem], dict[str, str]]:
     """Drop items whose path for raw bytes conflicts with another page. Return the rest, and the reasons by URL."""
-    taken = await frontier.taken_places(connection, source.id, [path for _, path in listed if path is not None])
-    keeps_slash = await hosts.slash_hosts(connection)
+    taken = await frontier.find_path_conflicts(connection, source.id, [path for _, path in listed if path is not None])
+    keeps_slash = await hosts.list_slash_hosts(connection)
     refused: dict[str, str] = {}
     for item, subpath in listed:
         for place, owner in taken.get(subpath or "", ()):

@@ -21,7 +21,7 @@ from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, documents_to_verify
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.documents.verify import normalize_again
-from headwater.frontier.submit import find
+from headwater.frontier.submit import find_url
 from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus
 
@@ -118,7 +118,7 @@ class DocumentOperations:
         if "/" not in text and "." in text and text.replace(".", "").strip("+-").isdigit():
             raise _refused(f"{redact(text)} is not the id of a document. Ids are whole numbers from 1 on.")
         async with self._context.database.connection() as connection:
-            known = await find(connection, make_storable(text))
+            known = await find_url(connection, make_storable(text))
             document_id = await documents.find_document(connection, known.id) if known else None
         if document_id is None:
             raise _refused(f"There is no document of {redact(text)}.")

@@ -28,7 +28,7 @@ async def explain(context: DatabaseContext, url: str, sandbox: AbstractAsyncCont
     """Return everything that is known about a URL. Raises an error for an unusable or unknown address."""
     now = context.clock.now()
     async with context.database.connection() as connection:
-        identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))
+        identity, _ = identify(url, keeps_slash=await hosts.list_slash_hosts(connection))
         known = await read_url(connection, url_hash(identity), now)
     if known is None:
         raise OperatorError(

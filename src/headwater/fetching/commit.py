@@ -101,7 +101,7 @@ async def _save_aliases(connection: Connection, results: Collection[FetchResult]
     """Save the URLs that redirects within a host led to, so that no worker fetches them as pages of their own."""
     if not any(result.aliases for result in results):
         return
-    keeps_slash = await hosts.slash_hosts(connection)
+    keeps_slash = await hosts.list_slash_hosts(connection)
     aliases: dict[bytes, tuple[int, str, bytes]] = {}
     for result in results:
         for url in result.aliases:

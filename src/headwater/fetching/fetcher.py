@@ -21,7 +21,7 @@ from headwater.db.pool import is_down
 from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.frontier.claim import Finish
-from headwater.frontier.submit import find
+from headwater.frontier.submit import find_url
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
 from headwater.politeness.host_lease import HostLease
@@ -140,13 +140,13 @@ class Fetcher:
     async def _is_other_url(self, claim: Claim, url: str) -> bool:
         """Return whether a URL is more than another form of the claimed URL."""
         async with self._database.connection() as connection:
-            known = await find(connection, url)
+            known = await find_url(connection, url)
         return known is None or known.id != claim.url_id
 
     async def _is_other_page(self, claim: Claim, url: str) -> bool:
         """Return whether a URL belongs to another known page, which workers fetch as a page of its own."""
         async with self._database.connection() as connection:
-            known = await find(connection, url)
+            known = await find_url(connection, url)
             if known is None or known.id == claim.url_id:
                 return False
             return not await is_dead(connection, known.id)

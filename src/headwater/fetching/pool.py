@@ -97,7 +97,7 @@ class FetchPool:
         if len(claims) == free:
             return _LONG
         async with self._database.connection() as connection:
-            ready_at = await hosts.next_ready(connection, self._clock.now())
+            ready_at = await hosts.get_next_ready(connection, self._clock.now())
         if ready_at is None:
             return _LONG
         return min(_LONG, max(_FOR_OTHERS, (ready_at - self._clock.now()).total_seconds()))

@@ -30,7 +30,7 @@ async def claim(
     )
     if idle:
         # A transaction of its own sees URLs that came after the claim began to read.
-        await database.transact(lambda connection: hosts.rest_hosts(connection, idle))
+        await database.transact(lambda connection: hosts.set_next_work(connection, idle))
     return claims
 
 
@@ -44,4 +44,4 @@ async def finish(connection: Connection, finishes: Collection[Finish], now: date
     )
     released = await hosts.release_hosts(connection, [done.release for done in finishes])
     if lost := requeued - released:  # the rescuer has taken back the host of a late claim, but not yet its URL
-        await hosts.rest_hosts(connection, lost)
+        await hosts.set_next_work(connection, lost)

@@ -191,7 +191,7 @@ class FrontierOperations:
     async def retry(self, urls: Sequence[str], priority: int = PRIORITY) -> RetriedUrls:
         """Queue known URLs again, whatever their end."""
         async with self._database.connection() as connection:
-            keeps_slash = await hosts.slash_hosts(connection)
+            keeps_slash = await hosts.list_slash_hosts(connection)
             try:
                 digests = {url: url_hash(identify(url, keeps_slash=keeps_slash)[0]) for url in urls}
             except InvalidURL as error:

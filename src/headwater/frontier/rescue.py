@@ -32,7 +32,7 @@ async def rescue_claims(database: Database, now: datetime, max_attempts: int) ->
         await frontier.settle_claims(connection, outcomes.items(), now)
         fetches = [(url_id, lease, outcomes[url_id], None) for url_id, _, lease in expired]
         await frontier.log_fetches(connection, fetches, now)
-        await hosts.rest_hosts(connection, sorted({key for _, key, _ in expired}))
+        await hosts.set_next_work(connection, sorted({key for _, key, _ in expired}))
         return len(expired)
 
     return await database.transact(work)

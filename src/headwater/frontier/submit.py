@@ -42,7 +42,7 @@ async def submit(
     connection: Connection, candidates: Iterable[Candidate], now: datetime, key_of: KeyOf = own_key
 ) -> Submitted:
     """Submit a batch. An unusable URL is refused with the reason, and the other URLs are accepted."""
-    keeps_slash = await hosts.slash_hosts(connection)
+    keeps_slash = await hosts.list_slash_hosts(connection)
     prepared: dict[bytes, Submission] = {}
     hashes: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -63,7 +63,7 @@ async def submit(
     return Submitted(known, refused, len(new))
 
 
-def spell(candidates: Iterable[Candidate]) -> Submitted:
+def normalize_candidates(candidates: Iterable[Candidate]) -> Submitted:
     """Normalize URLs without submitting them. Their ids are 0."""
     known: dict[str, KnownUrl] = {}
     refused: dict[str, str] = {}
@@ -75,9 +75,9 @@ def spell(candidates: Iterable[Candidate]) -> Submitted:
     return Submitted(known, refused, 0)
 
 
-async def find(connection: Connection, url: str) -> KnownUrl | None:
+async def find_url(connection: Connection, url: str) -> KnownUrl | None:
     """Return a URL in its normalized form; None if it is unknown."""
-    identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))
+    identity, _ = identify(url, keeps_slash=await hosts.list_slash_hosts(connection))
     digest = url_hash(identity)
     found = await frontier.find_urls(connection, [digest])
     return KnownUrl(found[digest], identity) if found else None

@@ -57,7 +57,7 @@ CROSS JOIN LATERAL (
 -- name: claim_urls
 -- Lock ready hosts first, take the best due URL of each, and lease both with one token.
 -- $1 now, $2 limit, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host without a due
--- URL (see rest_hosts). If the holder dies, the host keeps its delay from the lease's end on, because the holder may have sent
+-- URL (see set_next_work). If the holder dies, the host keeps its delay from the lease's end on, because the holder may have sent
 -- a request just before.
 -- The statistics of a queue are always old, so the query leaves the planner no choice: it finds rows by key or place (= ANY,
 -- LATERAL with LIMIT 1), and only one index gives the order of a pick (its predicate says priority > 0).
@@ -161,7 +161,7 @@ WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
 
--- name: unfinished_urls
+-- name: count_unfinished_urls
 -- The number of URLs that are queued or leased, and when the next is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
@@ -193,7 +193,7 @@ SELECT id, alias_of FROM saved
 -- It runs after save_aliases in a statement of its own, so it sees URLs that were queued at the same moment. $1 url ids
 DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
--- name: plan_anew
+-- name: plan_for_values
 -- Plan each query of the transaction for its own values.
 SET LOCAL plan_cache_mode = force_custom_plan
 
@@ -268,7 +268,7 @@ WITH given AS MATERIALIZED (
 )
 SELECT url_id FROM all_queued
 
--- name: taken_places
+-- name: find_path_conflicts
 -- Pages of a source that conflict with places for raw files: a page has the place itself or one of the folders above it (any
 -- of those), or a place below it (the first). $1 source, $2 places. '0' is the character after '/'.
 WITH given AS (
@@ -318,7 +318,7 @@ SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
 WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed'
 RETURNING id
 
--- name: any_given_up
+-- name: has_removed_source
 -- $1 ids
 SELECT EXISTS (SELECT FROM url_frontier
                WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')

@@ -97,10 +97,10 @@ FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestampt
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 
 -- name: lock_hosts
--- It runs before release_hosts and rest_hosts, so that these see every earlier submit in the queue. $1 hosts
+-- It runs before release_hosts and set_next_work, so that these see every earlier submit in the queue. $1 hosts
 SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDATE
 
--- name: rest_hosts
+-- name: set_next_work
 -- Set when a host without a lease has work next; NULL if it has none. $1 hosts
 UPDATE host_state k
 SET ready_at = (
@@ -138,7 +138,7 @@ SET crawl_delay_ms = greatest($3::int, (
 FROM saved WHERE k.host = saved.politeness_key
 RETURNING k.crawl_delay_ms
 
--- name: next_ready
+-- name: get_next_ready
 -- When the next host may be asked for a queued URL, without hosts that a poll has reserved. $1 now
 SELECT ready_at FROM host_state
 WHERE ready_at IS NOT NULL AND (reserved_until IS NULL OR reserved_until <= $1)
@@ -213,12 +213,12 @@ WHERE host = $1
 -- $1 host, $2 whether it keeps trailing slashes
 UPDATE host_state SET keeps_slash = $2 WHERE host = $1
 
--- name: slash_hosts
+-- name: list_slash_hosts
 -- Hosts that keep trailing slashes.
 SELECT host FROM host_state WHERE keeps_slash
 
 -- name: join_hosts
--- Give hosts the turn of a key, which has their delays already (see adopt_pauses). A host stays out while it, the key it
+-- Give hosts the turn of a key, which has their delays already (see adopt_delays). A host stays out while it, the key it
 -- leaves or the key it joins is in use. $1 hosts, $2 key
 UPDATE host_state h
 SET politeness_key = $2, ready_at = NULL, closed_until = NULL, blocked_reason = NULL, backoff_ms = 0, last_throttled_at = NULL
@@ -238,7 +238,7 @@ RETURNING h.host
 -- The politeness keys of hosts, without their own. $1 hosts
 SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND politeness_key IS NOT NULL
 
--- name: adopt_pauses
+-- name: adopt_delays
 -- Give a key the longest delays of the hosts that are about to join it. $1 hosts, $2 key
 UPDATE host_state k
 SET not_before = greatest(k.not_before, m.not_before), closed_until = greatest(k.closed_until, m.closed_until),
@@ -251,7 +251,7 @@ FROM (
 ) m
 WHERE k.host = $2
 
--- name: slowest_members
+-- name: set_slowest_delay
 -- Give keys the delay of the slowest host that they still have. $1 keys
 UPDATE host_state k
 SET crawl_delay_ms = (SELECT max(m.crawl_delay_ms) FROM host_state m WHERE m.politeness_key = k.host)
