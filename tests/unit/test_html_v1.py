@@ -26,6 +26,7 @@ from headwater.extraction.registry import NORMALIZERS, normalize
 from headwater.extraction.sniffing import choose_normalizer
 from headwater.feeds.results import FeedEntry
 from headwater.fetching.commit import merge_metadata
+from tests.refusals import refusal_of
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -449,10 +450,7 @@ def test_the_bytes_choose_the_normalizer_of_markup(body: bytes) -> None:
     ],
 )
 def test_other_bytes_are_refused_with_a_reason(body: bytes, reason: Reason) -> None:
-    with pytest.raises(Unreadable) as caught:
-        normalize(body, URL, "text/html")
-    assert caught.value.reason is reason
-    assert not caught.value.retryable
+    assert refusal_of(body, URL, "text/html") is reason
 
 
 def test_a_small_page_that_is_all_text_is_kept() -> None:

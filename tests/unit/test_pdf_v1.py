@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater import BodyStatus, Reason, Unreadable, extract_pdf
+from headwater import BodyStatus, Reason, extract_pdf
 from headwater.extraction.pdf.pdf_v1 import MAX_PAGES
 from headwater.extraction.registry import normalize
+from tests.refusals import refusal_of
 from tests.unit.pdf_sheets import FOUND, OUTLAYS, REVIEW, SAMPLES
 from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, page_of, pdf, pdf_file
 
@@ -149,10 +150,7 @@ def test_each_unreadable_pdf_has_its_own_status(body: bytes, status: str) -> Non
 )
 def test_each_unreadable_fetched_pdf_ends_with_its_own_reason(body: bytes, reason: Reason) -> None:
     """Spec 1.6, 2.4."""
-    with pytest.raises(Unreadable) as caught:
-        normalize(body, URL, "application/pdf")
-    assert caught.value.reason is reason
-    assert not caught.value.retryable
+    assert refusal_of(body, URL, "application/pdf") is reason
 
 
 def test_the_bytes_decide_what_is_a_pdf() -> None:
