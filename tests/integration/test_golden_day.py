@@ -124,7 +124,7 @@ async def test_a_kill_between_items_and_index_leaves_neither_and_a_rerun_gives_t
         assert await connection.fetchval("SELECT status FROM runs") == "running"
         refused = await program("ingest", "govuk", "--date", "2026-07-13")
         assert refused.returncode == 2
-        assert refused.stderr.startswith("headwater: Source govuk: run 1 of it is under way (if that has died")
+        assert "run 1 of it is under way" in refused.stderr
         assert (await program("daily")).returncode == 2
         await step_clock(database_url, LEASE.total_seconds())
         own = Settings(database_url=database_url, data_dir=tmp_path / "data")

@@ -65,11 +65,11 @@ class DayView:
     """The NEW and LATEST items of a day."""
 
     day: date
+    items: list[DayItem]
     sources: list[SourceDay]
     """The sources of dated days, and whether their day is complete."""
     behind: list[SourceDay]
     """The sources that should have a later day by now; only for the latest day."""
-    items: list[DayItem]
 
 
 class DayOperations:
@@ -96,7 +96,7 @@ class DayOperations:
             found = await items.read_day(connection, day, only)
             states = await self._read_states(connection, dated, day)
             behind = await self._find_behind(connection, dated, day) if wanted is None else []
-            return DayView(day, states, behind, found)
+            return DayView(day, found, states, behind)
 
     async def _find_dated(self, connection: Connection, name: str | None) -> _DatedSources:
         """Return the sources of dated days, or the one with a name. Raises OperatorError for an unknown name."""
