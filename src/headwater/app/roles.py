@@ -24,7 +24,7 @@ from headwater.changes.outbox import DelivererRole
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.db.context import Migrating, open_database_context
+from headwater.db.context import MigrateWhen, open_database_context
 from headwater.fetching.pool import FetchPool
 
 log = structlog.get_logger()
@@ -75,7 +75,7 @@ async def serve(
         with _stop_on_signals(stop):
             async with (
                 open_database_context(
-                    settings, migrating=Migrating.ALWAYS if update_schema else Migrating.NEVER
+                    settings, migrate_when=MigrateWhen.ALWAYS if update_schema else MigrateWhen.NEVER
                 ) as context,
                 open_runtime(context) as runtime,
             ):

@@ -1,4 +1,4 @@
-"""The database and its time, opened together."""
+"""The database and its clock, opened together."""
 
 import contextlib
 import os
@@ -14,17 +14,17 @@ from headwater.db.clock import DatabaseClock
 from headwater.db.pool import Database, open_database
 
 
-class Migrating(Enum):
-    """When opening the database may change its schema: others may be running on it."""
+class MigrateWhen(Enum):
+    """When opening the database may migrate its schema, which other processes may use."""
 
     NEVER = auto()
-    AN_EMPTY_DATABASE = auto()
+    IF_EMPTY = auto()
     ALWAYS = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseContext:
-    """The database and its time: all that a door which only reads needs."""
+    """The database, its clock and the settings: all that local operations need."""
 
     settings: Settings
     database: Database
@@ -34,12 +34,12 @@ class DatabaseContext:
 
 @contextlib.asynccontextmanager
 async def open_database_context(
-    settings: Settings, *, migrating: Migrating = Migrating.AN_EMPTY_DATABASE
+    settings: Settings, *, migrate_when: MigrateWhen = MigrateWhen.IF_EMPTY
 ) -> AsyncIterator[DatabaseContext]:
-    """Open the database at the schema of this program, which may have to be brought there first."""
+    """Open the database, and migrate it if allowed. Another schema than this program's is refused."""
     async with open_database(settings) as database:
-        if migrating is Migrating.ALWAYS or (
-            migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
+        if migrate_when is MigrateWhen.ALWAYS or (
+            migrate_when is MigrateWhen.IF_EMPTY and await migrate.is_empty(database)
         ):
             await migrate.up(database, restore_optional=False)
         else:

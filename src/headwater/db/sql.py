@@ -1,7 +1,7 @@
 """Named queries, read from queries/*.sql.
 
-A query starts with a line `-- name: its_name`; the comment lines after it say what it is for and what its parameters
-are. Python never builds SQL from pieces.
+A query starts with a line `-- name: its_name`. The comment lines after it explain its purpose and its parameters.
+Python never builds SQL from pieces.
 """
 
 import re
@@ -23,7 +23,7 @@ def _load() -> dict[str, str]:
             continue
         parts = _NAME.split(file.read_text(encoding="utf-8"))
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
-            assert name not in queries, f"query {name} is written twice"
+            assert name not in queries, f"query {name} exists twice"
             queries[name] = text.strip()
     return queries
 

@@ -26,7 +26,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
-from headwater.db.context import DatabaseContext, Migrating, open_database_context
+from headwater.db.context import DatabaseContext, MigrateWhen, open_database_context
 from headwater.db.pool import Connection, is_down
 from headwater.storage.backup_manifest import CORPUS, DATABASE, MANIFEST, UNFINISHED, Manifest, write_manifest
 from headwater.storage.corpus_copy import CorpusCopy, list_raw_files, measure
@@ -43,7 +43,7 @@ _EXTRA_SECONDS = 10.0  # a commit may take this much longer than its lease
 async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Manifest:
     """Make a backup in a new or empty folder. A backup that fails leaves nothing."""
     await in_thread(_refuse_unfit, settings, folder)
-    async with open_database_context(settings, migrating=Migrating.NEVER) as context:
+    async with open_database_context(settings, migrate_when=MigrateWhen.NEVER) as context:
         copy = CorpusCopy(Corpus(settings.data_dir / "corpus"), folder / CORPUS)
         with outages_as_operator_errors(f"The backup in {folder}"):
             async with in_threads(contextlib.ExitStack()) as lock:
