@@ -14,7 +14,7 @@ from headwater.core.errors import HandoffsMissing
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.db.jobs import JobStatus, RunFilter
+from headwater.db.jobs import JobStatus, RunItemFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_columns, to_record
 
@@ -57,7 +57,7 @@ class Handoff:
 
 
 @record
-class HandoffFilter(RunFilter):
+class HandoffFilter(RunItemFilter):
     """The hand-offs to list; None permits any value."""
 
     handoff_id: int | None = None

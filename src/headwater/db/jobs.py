@@ -55,7 +55,7 @@ class Job:
 
 
 @record
-class RunFilter:
+class RunItemFilter:
     """A filter of hand-offs and jobs; None permits any value."""
 
     source: str | None = None
@@ -64,7 +64,7 @@ class RunFilter:
 
 
 @record
-class JobFilter(RunFilter):
+class JobFilter(RunItemFilter):
     """The jobs to list; None permits any value."""
 
     reason: str | None = None
