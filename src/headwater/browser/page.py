@@ -18,6 +18,7 @@ from headwater.browser.page_scripts import POLICIES, read_document, wait_until_q
 from headwater.browser.proxy import Proxy, TooMuchReceived, first_of
 from headwater.core.errors import ExchangeFailed, HeadwaterError
 from headwater.core.http import AdmittedRequest, Limits, Response
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 from headwater.http.http_errors import too_large
 
@@ -101,7 +102,7 @@ class Rendering:
         self._requests = 0
         self._received = 0
         self._began = loop.time()
-        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}  # by the id of the pause and of the request
+        self._answers: dict[str, asyncio.Future[JsonObject]] = {}  # by the id of the pause and of the request
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Response:
@@ -205,7 +206,7 @@ class Rendering:
         elapsed = asyncio.get_running_loop().time() - self._began
         return Response(self._url, answer.status, headers, body, answer.sent_at, elapsed)
 
-    def _on_paused(self, event: dict[str, Any]) -> None:
+    def _on_paused(self, event: JsonObject) -> None:
         waiting = self._answers.get(event["requestId"])
         is_answer = "responseStatusCode" in event or "responseErrorReason" in event
         if is_answer and waiting and not waiting.done():
@@ -219,13 +220,13 @@ class Rendering:
             return
         self._start_task(self._refuse(event) if is_answer else self._handle(event))
 
-    def _on_failed(self, event: dict[str, Any]) -> None:
+    def _on_failed(self, event: JsonObject) -> None:
         """End the wait for a cancelled answer. Any other failure pauses the request, as an answer does."""
         waiting = self._answers.get(event["requestId"])
         if waiting and not waiting.done():
             waiting.set_exception(_RequestCancelled("the page cancelled the request"))
 
-    async def _handle(self, event: dict[str, Any]) -> None:
+    async def _handle(self, event: JsonObject) -> None:
         """Send, answer or refuse a request. If it is for the document, its failure is the failure of the page."""
         kind, url = event["resourceType"], event["request"]["url"]
         if kind == "Document" and self._main_frame is None:
@@ -248,7 +249,7 @@ class Rendering:
                 self._fail(crashed(url))  # no script of the page could have cancelled it
             await self._refuse(event)
 
-    def _is_allowed(self, event: dict[str, Any], *, is_document: bool) -> bool:
+    def _is_allowed(self, event: JsonObject, *, is_document: bool) -> bool:
         request = event["request"]
         return (
             (is_document or event["resourceType"] in _SENT_TYPES)
@@ -266,7 +267,7 @@ class Rendering:
             answer = _Answer(302, {"location": url}, [], self._document.sent_at, is_html=False)
             self._outcome.set_result(self._response(answer, answer.headers, b""))
 
-    async def _send_admitted(self, event: dict[str, Any], url: str, *, is_document: bool) -> None:
+    async def _send_admitted(self, event: JsonObject, url: str, *, is_document: bool) -> None:
         """Send a request when its host may be asked, and read the answer while the host is held."""
         async with self._admit(url) as admitted:
             with self._proxy.admit(url, admitted):
@@ -291,11 +292,11 @@ class Rendering:
                 self._outcome.set_result(self._response(answer, answer.headers, body))
             await self._refuse(paused)
 
-    async def _exchange(self, event: dict[str, Any]) -> dict[str, Any]:
+    async def _exchange(self, event: JsonObject) -> JsonObject:
         """Send a paused request, and return the event of its answer."""
-        answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        pause_id = event["requestId"]
-        network_id = event.get("networkId", pause_id)
+        answered: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+        pause_id: str = event["requestId"]
+        network_id: str = event.get("networkId", pause_id)
         self._answers[pause_id] = self._answers[network_id] = answered
         try:
             await self._session.send("Fetch.continueRequest", {"requestId": pause_id})
@@ -305,7 +306,7 @@ class Rendering:
             for name in {pause_id, network_id}:
                 self._answers.pop(name, None)
 
-    async def _read_answer(self, paused: dict[str, Any], url: str, admitted: AdmittedRequest) -> _Answer:
+    async def _read_answer(self, paused: JsonObject, url: str, admitted: AdmittedRequest) -> _Answer:
         status = paused.get("responseStatusCode")
         if status is None:
             if isinstance(admitted.error, TooMuchReceived):
@@ -321,7 +322,7 @@ class Rendering:
         sent_at = admitted.sent_at or self._clock()
         return _Answer(status, headers, raw, sent_at, is_html, int(length) if length.isdecimal() else None)
 
-    async def _read_whole_body(self, paused: dict[str, Any], answer: _Answer, admitted: AdmittedRequest) -> bytes:
+    async def _read_whole_body(self, paused: JsonObject, answer: _Answer, admitted: AdmittedRequest) -> bytes:
         """Return a complete body. The browser does not report one that breaks off."""
         body = await self._read_body(paused)
         if isinstance(admitted.error, TooMuchReceived):
@@ -330,7 +331,7 @@ class Rendering:
             raise admitted.error or ConnectionError("the answer broke off")
         return body
 
-    async def _read_body(self, paused: dict[str, Any]) -> bytes:
+    async def _read_body(self, paused: JsonObject) -> bytes:
         """Read a decompressed body in pieces, up to the limit for all bodies of one page."""
         opened = await self._session.send("Fetch.takeResponseBodyAsStream", {"requestId": paused["requestId"]})
         handle = opened["stream"]
@@ -349,7 +350,7 @@ class Rendering:
             with contextlib.suppress(Exception):
                 await self._session.send("IO.close", {"handle": handle})
 
-    async def _fulfill(self, event: dict[str, Any], status: int, headers: list[dict[str, str]], body: bytes) -> None:
+    async def _fulfill(self, event: JsonObject, status: int, headers: list[dict[str, str]], body: bytes) -> None:
         answer = {
             "requestId": event["requestId"],
             "responseCode": status,
@@ -358,7 +359,7 @@ class Rendering:
         }
         await self._session.send("Fetch.fulfillRequest", answer)
 
-    async def _refuse(self, event: dict[str, Any]) -> None:
+    async def _refuse(self, event: JsonObject) -> None:
         with contextlib.suppress(Exception):  # the request may have ended with its page
             # An aborted document leaves the current one in place; any other failure would replace it.
             reason = "Aborted" if event["resourceType"] == "Document" else "BlockedByClient"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,7 @@ from headwater.core.errors import HeadwaterError, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean, is_storable
 
+JsonObject: TypeAlias = dict[str, Any]
 _MAX_DEPTH = 20
 _INTEGER_LIMIT = 2**63  # PostgreSQL's bigint
 _MAX_STATE_DEPTH = 50  # the encoder and the database allow far more
@@ -31,9 +32,9 @@ class JsonState:
         except msgspec.ValidationError:
             return None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the fields as JSON values."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
+        fields: JsonObject = msgspec.to_builtins(self)
         return fields
 
 

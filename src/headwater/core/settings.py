@@ -303,7 +303,7 @@ def _find_setting(name: str, raw: str) -> tuple[str, object]:
     return ("rate_limits", {match[1]: raw}) if match else (name, raw)
 
 
-def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:
+def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, Mapping[str, Any]]:
     named = environment.get(FILE_VARIABLE)
     path = Path(named) if named else folder / SETTINGS_FILE
     try:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, repeat
-from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
 
+from headwater.core.json_values import JsonObject
 from headwater.demo.answers import Answer, Body, Maker, respond, whole
 
 _JSON = "application/json; charset=utf-8"
@@ -24,7 +24,6 @@ CONTENT_PATH = "/api/content"
 _KEPT_REQUESTS = 20_000  # bounds the memory of a web that runs for long
 
 Parameters = Mapping[str, tuple[str, ...]]
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

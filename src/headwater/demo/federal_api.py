@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from headwater.demo.api import ApiRequest, DemoApi, JsonObject
+from headwater.core.json_values import JsonObject
+from headwater.demo.api import ApiRequest, DemoApi
 
 Record = Mapping[str, Any]
 

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import Any
 
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 from headwater.demo.content import read_file, template
 from headwater.demo.federal_api import CongressServer, Record, RegisterApi
@@ -110,7 +111,7 @@ def _register_path(number: str) -> str:
     return f"/documents/full_text/xml/{number}.xml"
 
 
-def register_document(number: str, title: str, day: date, site: str = f"http://{API_HOST}") -> dict[str, Any]:
+def register_document(number: str, title: str, day: date, site: str = f"http://{API_HOST}") -> JsonObject:
     """Return a document as the API lists it."""
     return {
         "document_number": number,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 from html import escape
-from typing import Any
 
+from headwater.core.json_values import JsonObject
 from headwater.demo.content import Story, template
 
 Stamp = Callable[[datetime], str]
@@ -126,7 +126,7 @@ def news_sitemap(publication: str, entries: Iterable[DemoEntry]) -> str:
     return f'{_PROLOG}\n<urlset xmlns="{_NAMESPACE}" xmlns:news="{_NEWS_NAMESPACE}">\n{written}\n</urlset>\n'
 
 
-def _json_item(entry: DemoEntry) -> dict[str, Any]:
+def _json_item(entry: DemoEntry) -> JsonObject:
     moments = {"date_published": entry.published, "date_modified": entry.updated}
     return {
         "id": entry.url,

@@ -9,8 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
+from headwater.core.json_values import JsonObject
 from headwater.demo.answers import status
-from headwater.demo.api import CONTENT_PATH, ApiRequest, DemoApi, JsonObject, Parameters
+from headwater.demo.api import CONTENT_PATH, ApiRequest, DemoApi, Parameters
 from headwater.demo.govuk_pages import FIELDS, GovukPage, content_item, search_result
 from headwater.demo.visits import arrival
 

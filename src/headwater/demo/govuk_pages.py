@@ -11,6 +11,7 @@ from zlib import crc32
 from zoneinfo import ZoneInfo
 
 from headwater.core.dates import bounds
+from headwater.core.json_values import JsonObject
 
 LONDON = "Europe/London"
 _ZONE = ZoneInfo(LONDON)
@@ -99,13 +100,13 @@ FIELDS: Mapping[str, Callable[[GovukPage], Any]] = {
 _DEFAULT_FIELDS = ("description", "format", "link", "organisations", "public_timestamp", "title")
 
 
-def search_result(page: GovukPage, fields: tuple[str, ...] | None) -> dict[str, Any]:
+def search_result(page: GovukPage, fields: tuple[str, ...] | None) -> JsonObject:
     """Write a search result with the fields that were asked for, if they have a value."""
     values = {name: value for name in fields or _DEFAULT_FIELDS if (value := FIELDS[name](page)) is not None}
     return values | {"_id": page.link, "document_type": page.index_type}
 
 
-def content_item(page: GovukPage) -> dict[str, Any]:
+def content_item(page: GovukPage) -> JsonObject:
     """Write a page as the Content API does, with times of London."""
     return {
         "base_path": page.link,

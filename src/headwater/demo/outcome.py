@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
 
 from headwater.app.operations import Operations
 from headwater.canonical.operations import CanonicalTotals
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.urls import host_of
 from headwater.db.frontier import UrlLine
@@ -90,7 +90,7 @@ class DemoOutcome:
         """Whether all checks hold."""
         return all(check.holds for check in self.checks)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the outcome for a script."""
         ended: Counter[str] = Counter()
         for group in self.outcomes:

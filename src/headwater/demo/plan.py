@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import date
-from typing import Any
 
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.demo.answers import HTML, Answer, Maker, whole
@@ -105,7 +105,7 @@ class Site:
         return None if self.feed is None else f"http://{self.host}{self.feed.path}"
 
     @property
-    def settings(self) -> dict[str, Any] | None:
+    def settings(self) -> JsonObject | None:
         """The settings of the source that reads the site without a feed, or None."""
         match self.read_by:
             case Method.SITEMAP:

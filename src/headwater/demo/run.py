@@ -22,6 +22,7 @@ from headwater.canonical.operations import CanonicalTotals
 from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError, RunUnderWay
 from headwater.core.frontier import FrontierStatus
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 from headwater.core.run import RunStatus
 from headwater.core.settings import SETTINGS_FILE, Settings
@@ -110,7 +111,7 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _demo_settings(data: Path, web: DemoWeb) -> dict[str, Any]:
+def _demo_settings(data: Path, web: DemoWeb) -> JsonObject:
     """Return settings with shorter intervals than the defaults."""
     return {
         "data_dir": data,

@@ -17,7 +17,7 @@ from headwater.core.clock import Clock
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import InvalidURL, LeaseLost
 from headwater.core.frontier import Candidate, Origin
-from headwater.core.json_values import check_state
+from headwater.core.json_values import JsonObject, check_state
 from headwater.core.politeness import KeyOf
 from headwater.core.poll import RequestedDelay
 from headwater.core.run import RunCounters
@@ -81,7 +81,7 @@ class DiscoveryResult:
     run: RunClaim | None
     origin: Origin
     interval: timedelta | None  # the usual time between two polls; None: the source is polled only when asked
-    state: dict[str, Any]
+    state: JsonObject
     counters: RunCounters
     on_urls: Callable[[int], None]  # called with the number of URLs saved so far
     items: list[FoundItem] = field(default_factory=list)
@@ -89,11 +89,11 @@ class DiscoveryResult:
     url_count: int = 0
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)
-    learned: dict[str, Any] = field(default_factory=dict)
+    learned: JsonObject = field(default_factory=dict)
     requested_delay: RequestedDelay | None = None
     left: int = 0
     saved: SaveResult = field(default_factory=SaveResult)
-    saved_state: dict[str, Any] | None = None  # the state that was saved with the parts
+    saved_state: JsonObject | None = None  # the state that was saved with the parts
 
 
 class DiscoveryWriter:
@@ -259,9 +259,9 @@ def merge_items(seen: Sequence[Item]) -> Item:
     return replace(by_age[-1], tags=tags)
 
 
-def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> JsonObject:
     """Unite tags: lists become sorted sets, mappings are united by key, and any other new value wins unless None."""
-    united: dict[str, Any] = {}
+    united: JsonObject = {}
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name), new.get(name)
         value = before if after is None else after

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headwater.core.dates import parse_date
+from headwater.core.json_values import JsonObject
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.feeds.body_description import not_a_feed
 from headwater.feeds.feed_fields import absolute_link, plain_tags, slice_text, summary_text
@@ -68,5 +69,5 @@ def _strings(values: object) -> Iterator[str]:
     return (value for value in values if isinstance(value, str)) if isinstance(values, list) else iter(())
 
 
-def _objects(values: object) -> Iterator[dict[str, Any]]:
+def _objects(values: object) -> Iterator[JsonObject]:
     return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())

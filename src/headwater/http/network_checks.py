@@ -6,10 +6,10 @@ import json
 import socket
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
-from typing import Any
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.http import Limits
+from headwater.core.json_values import JsonObject
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
 
@@ -34,7 +34,7 @@ def try_to_listen(host: str, port: int) -> None:
         probe.bind((host, port))
 
 
-async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, seconds: float) -> dict[str, Any]:
+async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, seconds: float) -> JsonObject:
     """Return the JSON object that a program on this machine answers; an empty one if no program answers with one."""
     address = await asyncio.to_thread(_reachable, host)
     client = HttpClient(

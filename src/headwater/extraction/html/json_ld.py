@@ -4,7 +4,8 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+from headwater.core.json_values import JsonObject
 
 # Comment marks that hide the script from XML or from old browsers, and a semicolon at its end.
 _WRAPPING = re.compile(
@@ -18,9 +19,9 @@ _MAX_VALUES = 100  # of one field
 _MAX_LENGTH = 2_000_000  # characters; parsing takes forty times as much memory
 
 
-def find_article(scripts: Iterable[str]) -> dict[str, Any]:
+def find_article(scripts: Iterable[str]) -> JsonObject:
     """Return the first object that describes an article, else one with a date, else an empty one."""
-    dated: dict[str, Any] = {}
+    dated: JsonObject = {}
     for script in scripts:
         if len(script) > _MAX_LENGTH:
             continue
@@ -66,7 +67,7 @@ def _parse(script: str) -> object:
         return None
 
 
-def _resolve_authors(article: dict[str, Any], document: object) -> dict[str, Any]:
+def _resolve_authors(article: JsonObject, document: object) -> JsonObject:
     """Return an article with its authors. If it only refers to them, they are described elsewhere in the document."""
     stated = article.get("author")
     authors = stated[:_MAX_VALUES] if isinstance(stated, list) else [stated]
@@ -81,7 +82,7 @@ def _id(value: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _objects(document: object) -> Iterator[dict[str, Any]]:
+def _objects(document: object) -> Iterator[JsonObject]:
     waiting = deque([document])
     for _ in range(_MAX_OBJECTS):
         if not waiting:
@@ -94,6 +95,6 @@ def _objects(document: object) -> Iterator[dict[str, Any]]:
             waiting.extend(value[:_MAX_OBJECTS])
 
 
-def _types(thing: dict[str, Any]) -> Iterator[str]:
+def _types(thing: JsonObject) -> Iterator[str]:
     kinds = thing.get("@type")
     return (kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str))

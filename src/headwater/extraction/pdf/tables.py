@@ -5,10 +5,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
 
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
+from headwater.core.json_values import JsonObject
 from headwater.extraction import markdown_escape
 from headwater.extraction.article import Artifact
 from headwater.extraction.pdf.dehyphenation import join_lines
@@ -95,7 +95,7 @@ def find_ruled_tables(rules: Sequence[RulingLine], words: Sequence[Word]) -> lis
     return [table for table in tables if table]
 
 
-def _edge(rule: RulingLine) -> dict[str, Any]:
+def _edge(rule: RulingLine) -> JsonObject:
     """Return a line without width in the form of pdfplumber."""
     across, down = (rule.x0 + rule.x1) / 2, (rule.top + rule.bottom) / 2
     if rule.is_flat:
