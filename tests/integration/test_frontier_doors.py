@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness
 from tests.program import PROGRAM, Forked, environment, fork, headwater, wait_until
@@ -225,7 +226,7 @@ async def test_lists_fit_80_columns_and_say_why(harness: AppHarness, frontier: P
     assert "1 closed" in shown
     shown = frontier("hosts").stdout
     assert max(map(cell_len, shown.splitlines())) <= 80
-    assert "An operator has closed the host" in shown
+    assert Reason.HOST_CLOSED.sentence in " ".join(shown.split())
     assert "No URL is queued for it." in shown
 
 
@@ -334,7 +335,8 @@ def test_a_terminal_sees_a_bar_and_nothing_is_read_from_it(terminal: Callable[..
 
 async def test_hosts_are_closed_released_grouped_and_shown(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.3, 8.2."""
-    assert "Until it is released." in frontier("block", "http://A.test/path").stdout
+    shown = " ".join(frontier("block", "http://A.test/path").stdout.split())
+    assert f"{Reason.HOST_CLOSED.sentence} Until it is released." in shown
     assert "closed" in frontier("block", "a.test", "--for", "2h").stdout
     (told,) = json.loads(frontier("hosts", "--json", "--after", "a.tesr", "--limit", "1").stdout)["hosts"]
     assert (told["host"], told["state"]) == ("a.test", "closed")
