@@ -7,6 +7,7 @@ import pytest
 
 from headwater.app.maintenance import RESCUERS
 from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate, sql
 from headwater.db.dump import TABLES
@@ -94,6 +95,18 @@ async def test_a_newer_schema_is_refused_and_left_alone(database: Database) -> N
     for refused in (migrate.up(database), migrate.down(database, 0), migrate.require_current(database)):
         with pytest.raises(OperatorError, match="newer than this program knows"):
             await refused
+    assert await schema(database) == before
+
+
+async def test_a_schema_whose_migrations_have_other_names_is_refused_and_left_alone(database: Database) -> None:
+    """An old build had other migrations under the same numbers."""
+    async with database.connection() as connection:
+        await connection.execute("UPDATE schema_migrations SET name = 'outbox' WHERE number = 2")
+    before = await schema(database)
+    for refused in (migrate.up(database), migrate.down(database, 0), migrate.require_current(database)):
+        with pytest.raises(OperatorError, match=r"002 is outbox, .* is jobs\.") as caught:
+            await refused
+        assert caught.value.reason is Reason.SCHEMA_MISMATCH
     assert await schema(database) == before
 
 

@@ -44,10 +44,19 @@ def newest_version() -> int:
 
 
 async def get_applied(connection: Connection) -> list[int]:
-    """Return the numbers of the applied migrations, in order."""
+    """Return the numbers of the applied migrations, in order. Refuses the schema of another build."""
     if not await connection.fetchval(query("migrations_table_exists")):
         return []
-    return [row["number"] for row in await connection.fetch(query("applied_migrations"))]
+    known = {migration.number: migration.name for migration in all_migrations()}
+    applied = await connection.fetch(query("applied_migrations"))
+    for number, name in applied:
+        if known.get(number, name) != name:
+            raise OperatorError(
+                f"The database schema was made by another build: its migration {number:03} is {name}, and this "
+                f"program's is {known[number]}. Use the version of Headwater that made it, or a new database.",
+                reason=Reason.SCHEMA_MISMATCH,
+            )
+    return [row["number"] for row in applied]
 
 
 async def can_migrate(connection: Connection) -> bool:

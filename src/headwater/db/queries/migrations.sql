@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 )
 
 -- name: applied_migrations
-SELECT number FROM schema_migrations ORDER BY number
+SELECT number, name FROM schema_migrations ORDER BY number
 
 -- name: record_migration
 -- $1 number, $2 name
