@@ -8,9 +8,8 @@ from pydantic import Field
 
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.errors import OperatorError
+from headwater.core.errors import BadRequest
 from headwater.core.frontier import FrontierStatus, HostState, UrlFilter
-from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.frontier import operations as records
 from headwater.frontier.operations import LARGEST_BATCH, FrontierOperations
@@ -114,7 +113,7 @@ def _add_urls(app: FastAPI, frontier: FrontierOperations) -> None:
     async def retry(request: RetryRequest) -> records.RetriedPage:
         """Fetch URLs again, whatever their end. One request with a filter queues about 10,000 URLs."""
         if (request.urls is None) == (request.filter is None):
-            raise OperatorError("Give either urls or filter.", reason=Reason.BAD_REQUEST)
+            raise BadRequest("Give either urls or filter.")
         if request.filter is not None:
             return await frontier.retry_page(request.filter, request.priority, request.after)
         retried = await frontier.retry(request.urls or [], request.priority)

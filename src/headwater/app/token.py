@@ -3,8 +3,7 @@
 import os
 import secrets
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import FolderUnusable
 from headwater.core.settings import Settings
 
 FILE_NAME = "api-token"
@@ -33,13 +32,11 @@ def get_api_token(settings: Settings) -> str:
             pass
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(
-            f"The API token cannot be stored in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN.",
-            reason=Reason.FOLDER_UNUSABLE,
+        raise FolderUnusable(
+            f"The API token cannot be stored in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN."
         ) from None
     if not token:
-        raise OperatorError(
-            f"The API token in {path} is empty, so anyone could write. Delete the file to get a new token.",
-            reason=Reason.FOLDER_UNUSABLE,
+        raise FolderUnusable(
+            f"The API token in {path} is empty, so anyone could write. Delete the file to get a new token."
         )
     return token

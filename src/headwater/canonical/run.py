@@ -17,7 +17,7 @@ import structlog
 from headwater.canonical.operations import CanonicalTotals, DeferredLink, FailedLink, code_of
 from headwater.canonical.projection import Projection
 from headwater.core import politeness
-from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
+from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError, SchemaMismatch
 from headwater.core.frontier import Candidate, Origin, UrlStatus
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
@@ -70,9 +70,8 @@ class CanonicalRunner:
                     log.info("canonical.under_way", holder=other.holder, until=f"{other.until:%Y-%m-%d %H:%M:%S} UTC")
                     return other
             else:
-                raise OperatorError(
-                    "The table canonical_state has lost its row: INSERT INTO canonical_state DEFAULT VALUES.",
-                    reason=Reason.SCHEMA_MISMATCH,
+                raise SchemaMismatch(
+                    "The table canonical_state has lost its row: INSERT INTO canonical_state DEFAULT VALUES."
                 )
         try:
             await _Run(self, lease, totals).execute(run_fetchers, now + limit if limit else None)

@@ -3,8 +3,7 @@
 import re
 from datetime import UTC, date, datetime, time
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.db import changes
 from headwater.db.changes import Change
 from headwater.db.clock import read_server_time
@@ -44,7 +43,7 @@ class ChangeFeed:
         async with self._database.connection() as connection:
             now = (await read_server_time(connection, readings=1)).server
         if moment > now:
-            raise OperatorError(f"{field}: {since} is in the future. Give {_ACCEPTED}.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"{field}: {since} is in the future. Give {_ACCEPTED}.")
         return await self.find_position(moment)
 
     async def find_position(self, moment: datetime) -> int:
@@ -66,9 +65,7 @@ class ChangeFeed:
         async with self._database.connection() as connection:
             furthest = await changes.read_furthest_position(connection)
         if position > furthest:
-            raise OperatorError(
-                f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
 
 
 def _parse_moment(text: str, field: str) -> datetime:
@@ -78,4 +75,4 @@ def _parse_moment(text: str, field: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise OperatorError(f"{field}: give {_ACCEPTED}.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"{field}: give {_ACCEPTED}.") from None

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from headwater.changes.feed import ChangeFeed
 from headwater.changes.webhooks import WebhookSender, format_secret
-from headwater.core.errors import InvalidURL, OperatorError
+from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.text import make_storable
@@ -187,7 +187,7 @@ class WebhookOperations:
     ) -> DeliveryPage:
         """List deliveries to a webhook with their attempts, the last delivery first."""
         if status is not None and status not in list(DeliveryStatus):
-            raise OperatorError(f"status: give one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"status: give one of {', '.join(DeliveryStatus)}.")
         chosen = DeliveryStatus(status) if status else None
         await self.get(name)
         position = await self._feed.find_start(before, "before") if before is not None else None
@@ -242,22 +242,21 @@ class LiveWebhookOperations(WebhookOperations):
 
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise OperatorError(
+        raise BadRequest(
             f"name: {redact(name)!r} must have 1 to 64 lower-case letters, digits, dots, dashes and underscores, "
-            "and begin with a letter or digit.",
-            reason=Reason.BAD_REQUEST,
+            "and begin with a letter or digit."
         )
     return name
 
 
 def _check_url(url: str) -> str:
     if any(unicodedata.category(character) == "Cc" for character in url):
-        raise OperatorError("url: remove the control characters.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("url: remove the control characters.")
     try:
         normalize_url(url)
         return join_url(url, url)
     except InvalidURL as error:
-        raise OperatorError(f"url: {error}", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"url: {error}") from None
 
 
 def _check_events(events: Sequence[str] | None) -> list[Event]:
@@ -266,9 +265,7 @@ def _check_events(events: Sequence[str] | None) -> list[Event]:
     unknown = sorted(set(events) - set(Event))
     if unknown or not events:
         given = f"{redact(unknown[0])!r} is unknown; " if unknown else ""
-        raise OperatorError(
-            f"events: {given}give some of {', '.join(Event)}, or leave them out.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest(f"events: {given}give some of {', '.join(Event)}, or leave them out.")
     return [event for event in Event if event in events]
 
 
@@ -276,7 +273,7 @@ def _check_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise OperatorError(f"ids: {redact(text)!r} is not the id of a delivery.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"ids: {redact(text)!r} is not the id of a delivery.") from None
 
 
 def _unknown_webhook(name: str) -> OperatorError:

@@ -23,8 +23,7 @@ from headwater.cli.output import print_json
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.core.settings import Settings, markdown, masked
 
@@ -182,7 +181,7 @@ def migrate_down(
     from headwater.app import schema
 
     if (to is None) == (not only):
-        raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("Give --to NUMBER, or --only NAME.")
     if only:
         schema.require_optional(only)
     what = only if only else f"above number {to}"

@@ -11,8 +11,7 @@ from rich.markup import escape
 from headwater.cli.common import Json, confirm, run_live, run_local
 from headwater.cli.output import format_json, print_json
 from headwater.cli.show import console, plain, visible
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
     from headwater.changes.operations import ChangeOperations, ChangePage
@@ -225,7 +224,7 @@ def dismiss(name: Name, ids: Ids = None, everything: Everything = False, as_json
 
 def _choose(ids: list[str] | None, *, everything: bool) -> list[str] | None:
     if bool(ids) == everything:
-        raise OperatorError("Give ids of parked deliveries, or --all.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("Give ids of parked deliveries, or --all.")
     return ids or None
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from headwater.cli.logs import set_up_logs
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.settings import Configuration, Settings, load
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise OperatorError(
-            "This command needs confirmation. Run it again with --yes. Nothing was changed.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest("This command needs confirmation. Run it again with --yes. Nothing was changed.")
     typer.confirm(question, abort=True)
 
 
@@ -113,7 +110,5 @@ def parse_duration(text: str, option: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
     length = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
     if not timedelta(0) < length <= _LONGEST:
-        raise OperatorError(
-            f"{option}: {text!r} is not a time such as 30m, 2h or 7d of at most ten years.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest(f"{option}: {text!r} is not a time such as 30m, 2h or 7d of at most ten years.")
     return length

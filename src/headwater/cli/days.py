@@ -9,8 +9,7 @@ import typer
 from headwater.cli import show, show_days
 from headwater.cli.common import Json, run_live, run_local
 from headwater.cli.output import print_json
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.run import RunCounters, RunStatus
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def daily(
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
-        raise OperatorError(f"--bucket: is NEW or LATEST, not {bucket!r}.", reason=Reason.BAD_REQUEST)
+        raise BadRequest(f"--bucket: is NEW or LATEST, not {bucket!r}.")
     only = DayFilter(source, bucket.upper() if bucket else None, organisation, document_type)
     view = run_local(lambda operations: operations.days.day(wanted, only))
     if as_json:
@@ -100,7 +99,7 @@ def runs(
     from headwater.discovery.operations import RunFilter
 
     if status not in (None, *RunStatus):
-        raise OperatorError(f"--status: is {', '.join(RunStatus)}, not {status!r}.", reason=Reason.BAD_REQUEST)
+        raise BadRequest(f"--status: is {', '.join(RunStatus)}, not {status!r}.")
     only = RunFilter(source, RunStatus(status) if status else None, _date(day))
     found = run_local(lambda operations: operations.runs.list_runs(only, limit))
     if as_json:
@@ -115,4 +114,4 @@ def _date(text: str | None) -> date | None:
             raise ValueError
         return date.fromisoformat(text) if text is not None else None
     except ValueError:
-        raise OperatorError(f"{text!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"{text!r} is not a day such as 2026-03-29.") from None

@@ -12,7 +12,7 @@ from headwater.cli import show_frontier as show
 from headwater.cli.common import Json, T, confirm, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
 from headwater.cli.output import format_json, print_json
-from headwater.core.errors import OperatorError
+from headwater.core.errors import BadRequest
 from headwater.core.frontier import UrlFilter
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID
@@ -64,14 +64,14 @@ def submit(
 def _choose_input(urls: list[str] | None, file: Path | None) -> Arguments | Lines:
     is_piped = urls == ["-"] or (not urls and sys.stdin is not None and not sys.stdin.isatty())
     if urls and file:
-        raise OperatorError("Give addresses or --file, not both.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("Give addresses or --file, not both.")
     if file:
         return Lines(None if str(file) == "-" else file)
     if is_piped:
         return Lines(None)
     if urls:
         return Arguments(urls)
-    raise OperatorError("Give addresses, or --file FILE, or pipe them in.", reason=Reason.BAD_REQUEST)
+    raise BadRequest("Give addresses, or --file FILE, or pipe them in.")
 
 
 class _Report:
@@ -129,7 +129,7 @@ async def _submit_all(
                 await submit_batch()
         await submit_batch()
     if not report.total:
-        raise OperatorError("There is no address in what was given.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("There is no address in what was given.")
     report.end()
     return report.new + report.known > 0
 
@@ -194,10 +194,7 @@ def retry(
     """Fetch URLs again, whatever their end: the given URLs, or with --all those that match the filters."""
     filters = UrlFilter(status, reason, host, source)
     if bool(urls) == everything or (urls and filters != UrlFilter()):
-        raise OperatorError(
-            "Give addresses, or --all with at least one of --status, --reason, --host, --source.",
-            reason=Reason.BAD_REQUEST,
-        )
+        raise BadRequest("Give addresses, or --all with at least one of --status, --reason, --host, --source.")
     being_fetched: list[str] = []
     if urls:
         retried = _ask(lambda frontier: frontier.retry(urls, priority))

@@ -9,8 +9,7 @@ import typer
 from headwater.cli.common import Json, confirm, run_local
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
@@ -120,10 +119,7 @@ def retry(
     from headwater.db.jobs import JobFilter
 
     if bool(handoff_ids) == everything or everything != bool(source or reason or run_id):
-        raise OperatorError(
-            "Give numbers of hand-offs, or --all with at least one of --source, --reason, --run.",
-            reason=Reason.BAD_REQUEST,
-        )
+        raise BadRequest("Give numbers of hand-offs, or --all with at least one of --source, --reason, --run.")
     if everything:
         only = JobFilter(source, "failed", run_id, reason)
         retried = run_local(lambda operations: _retry_jobs(operations.handoffs, only, yes=yes))

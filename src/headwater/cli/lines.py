@@ -6,8 +6,7 @@ import stat
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, OperatorError
 
 _CHUNK = 65_536
 _MAX_LINE = 16_384  # longer than any address; the rest of a line is dropped
@@ -84,7 +83,7 @@ class Lines:
 
     def _unreadable(self, error: Exception) -> OperatorError:
         why = error.strerror if isinstance(error, OSError) else error
-        return OperatorError(f"{self._name} cannot be read: {why}.", reason=Reason.BAD_REQUEST)
+        return BadRequest(f"{self._name} cannot be read: {why}.")
 
 
 async def _until_readable(descriptor: int) -> None:

@@ -13,8 +13,7 @@ from headwater.cli import show, show_sources
 from headwater.cli.common import Json, T, confirm, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.cli.upkeep import source_janitor
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, FolderUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -153,7 +152,7 @@ def source_backfill(
     try:
         day = date.fromisoformat(since)
     except ValueError:
-        raise OperatorError(f"--since: {since!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"--since: {since!r} is not a day such as 2026-03-29.") from None
     with show_sources.pages_found(quiet=as_json) as on_pages:
         polled = _send(lambda sources: sources.backfill(name, day, on_pages), logs=None)
     _print(describe_poll(polled), show_sources.polled, as_json=as_json)
@@ -206,7 +205,7 @@ def source_export(
 ) -> None:
     """Write all sources into a file that can be imported."""
     if form not in ("yaml", "opml"):
-        raise OperatorError(f"--format: is yaml or opml, not {form!r}.", reason=Reason.BAD_REQUEST)
+        raise BadRequest(f"--format: is yaml or opml, not {form!r}.")
     without: list[str] = []
     if form == "yaml":
         body = _ask(lambda sources: sources.export_yaml())
@@ -275,12 +274,9 @@ def _parse_settings(name: str, given: list[str] | None) -> Mapping[str, Any]:
     for text in given or ():
         field, separator, value = text.partition("=")
         if not separator or not field:
-            raise OperatorError(
-                f"Source {name}: --set {text!r} is not of the form FIELD=VALUE, as rate_per_second=0.5.",
-                reason=Reason.BAD_REQUEST,
-            )
+            raise BadRequest(f"Source {name}: --set {text!r} is not of the form FIELD=VALUE, as rate_per_second=0.5.")
         if field in settings:
-            raise OperatorError(f"Source {name}: {field}: is given twice.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"Source {name}: {field}: is given twice.")
         try:
             settings[field] = json.loads(value)
         except (ValueError, RecursionError):
@@ -298,7 +294,7 @@ def _read_file(file: Path) -> bytes:
         with file.open("rb") as opened:
             return opened.read(enough)
     except OSError as error:
-        raise OperatorError(f"{file} cannot be read: {error.strerror}.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"{file} cannot be read: {error.strerror}.") from None
 
 
 def _write_file(body: bytes, file: Path | None) -> None:
@@ -308,4 +304,4 @@ def _write_file(body: bytes, file: Path | None) -> None:
     try:
         file.write_bytes(body)
     except OSError as error:
-        raise OperatorError(f"{file} cannot be written: {error.strerror}.", reason=Reason.FOLDER_UNUSABLE) from None
+        raise FolderUnusable(f"{file} cannot be written: {error.strerror}.") from None

@@ -9,8 +9,7 @@ import typer
 from headwater.cli import show_upkeep as show
 from headwater.cli.common import Json, parse_duration, run, run_local, settings_with_logs
 from headwater.cli.output import print_json
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def source_janitor(
 ) -> None:
     """Remove the drafts of raw files that killed writers left. Exits 1 if a source could not be swept."""
     if (name is None) is not all_sources:
-        raise OperatorError("Name a source, or use --all.", reason=Reason.BAD_REQUEST)
+        raise BadRequest("Name a source, or use --all.")
     age = parse_duration(older_than, "--older-than")
     report = run_local(lambda operations: operations.upkeep.sweep(name, older_than=age, dry_run=dry_run))
     if as_json:

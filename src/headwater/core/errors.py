@@ -2,6 +2,10 @@
 
     HeadwaterError                 carries reason, retryable, url
     ├── OperatorError              an operator must change something: one line, exit code 2
+    │   ├── BadRequest             a part of a request or command cannot be used
+    │   ├── DatabaseUnreachable    the database cannot be reached or used
+    │   ├── FolderUnusable         a file or folder cannot be used
+    │   ├── SchemaMismatch         the schema of the database is not this program's
     │   ├── RunUnderWay            a run or a poll reads the source already
     │   └── HandoffsMissing        the migration that hand-offs need is not applied
     ├── InvalidURL                 the URL cannot be used
@@ -41,6 +45,30 @@ class OperatorError(HeadwaterError):
     """Only an operator can fix this. The message names the problem and the next step."""
 
     default_reason = Reason.BAD_SETTING
+
+
+class BadRequest(OperatorError):
+    """A part of a request or of a command cannot be used."""
+
+    default_reason = Reason.BAD_REQUEST
+
+
+class DatabaseUnreachable(OperatorError):
+    """The database cannot be reached or used."""
+
+    default_reason = Reason.DATABASE_UNREACHABLE
+
+
+class FolderUnusable(OperatorError):
+    """A file or a folder cannot be used."""
+
+    default_reason = Reason.FOLDER_UNUSABLE
+
+
+class SchemaMismatch(OperatorError):
+    """The schema of the database does not match this program."""
+
+    default_reason = Reason.SCHEMA_MISMATCH
 
 
 class RunUnderWay(OperatorError):

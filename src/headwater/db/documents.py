@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import SchemaMismatch
 from headwater.core.record import record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
@@ -245,8 +244,7 @@ async def rebuild_search_index(connection: Connection) -> bool:
         await connection.execute(query("drop_search_index"), timeout=_INDEXING_SECONDS)
         await connection.execute(query("make_search_index"), timeout=_INDEXING_SECONDS)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise OperatorError(
-            f"The search index cannot be made: {error}. Connect as the owner of the table documents.",
-            reason=Reason.SCHEMA_MISMATCH,
+        raise SchemaMismatch(
+            f"The search index cannot be made: {error}. Connect as the owner of the table documents."
         ) from None
     return True

@@ -13,8 +13,7 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, OperatorError, SchemaMismatch
 from headwater.db import migrate
 from headwater.db.pool import Connection, Database
 from headwater.db.sql import query
@@ -152,11 +151,10 @@ async def refuse_occupied(connection: Connection, place: str) -> None:
     present = [row["relname"] for row in await connection.fetch(query("existing_tables"))]
     if present:
         names = ", ".join(present[:3]) + (f" and {len(present) - 3} more" if len(present) > 3 else "")
-        raise OperatorError(
+        raise BadRequest(
             f"There are tables in {place} already (the tables {names}). Nothing was changed. Restore into a new "
             "database (CREATE DATABASE, then HEADWATER_DATABASE_URL), or without that setting into a data folder that "
-            "is not there yet (HEADWATER_DATA_DIR).",
-            reason=Reason.BAD_REQUEST,
+            "is not there yet (HEADWATER_DATA_DIR)."
         )
 
 
@@ -207,10 +205,7 @@ async def load(
 
 
 def _does_not_fit(why: str) -> OperatorError:
-    return OperatorError(
-        f"The backup cannot be loaded into this database: {why}. Nothing was changed there.",
-        reason=Reason.SCHEMA_MISMATCH,
-    )
+    return SchemaMismatch(f"The backup cannot be loaded into this database: {why}. Nothing was changed there.")
 
 
 def _unescape(field: bytes) -> bytes:

@@ -8,8 +8,7 @@ from importlib import resources
 
 import asyncpg
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, SchemaMismatch
 from headwater.db.pool import Connection, Database
 from headwater.db.sql import query
 
@@ -77,10 +76,9 @@ async def up(database: Database, *, restore_optional: bool = True) -> list[Migra
     try:
         return await database.transact(lambda connection: apply_missing(connection, restore_optional=restore_optional))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
-        raise OperatorError(
+        raise SchemaMismatch(
             f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
-            "owned by the user it connects as.",
-            reason=Reason.SCHEMA_MISMATCH,
+            "owned by the user it connects as."
         ) from None
 
 
@@ -118,9 +116,8 @@ def require_optional(name: str) -> None:
     """Refuse a migration that cannot be rolled back alone."""
     if name not in OPTIONAL:
         alone = ", ".join(sorted(OPTIONAL))
-        raise OperatorError(
-            f"--only: {name!r} cannot be rolled back alone, because later migrations need it. Use one of: {alone}.",
-            reason=Reason.BAD_REQUEST,
+        raise BadRequest(
+            f"--only: {name!r} cannot be rolled back alone, because later migrations need it. Use one of: {alone}."
         )
 
 
@@ -159,10 +156,9 @@ async def require_current(database: Database) -> None:
         numbers = await get_applied(connection)
     refuse_newer(numbers)
     if any(migration.name not in OPTIONAL for migration in find_missing(numbers)):
-        raise OperatorError(
+        raise SchemaMismatch(
             f"The database schema is at version {max(numbers, default=0)}, this program needs {newest_version()}. "
-            "Run `headwater migrate up`.",
-            reason=Reason.SCHEMA_MISMATCH,
+            "Run `headwater migrate up`."
         )
 
 
@@ -170,10 +166,9 @@ def refuse_newer(numbers: Sequence[int]) -> None:
     """Refuse a schema that a newer program made."""
     newest = newest_version()
     if max(numbers, default=0) > newest:
-        raise OperatorError(
+        raise SchemaMismatch(
             f"The database schema is at version {max(numbers)}, newer than this program knows ({newest}). "
-            "Use the version of Headwater that made it, or a newer one.",
-            reason=Reason.SCHEMA_MISMATCH,
+            "Use the version of Headwater that made it, or a newer one."
         )
 
 

@@ -13,8 +13,7 @@ import msgspec
 import structlog
 from asyncpg.pool import PoolConnectionProxy
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import DatabaseUnreachable, FolderUnusable, OperatorError
 from headwater.core.settings import Settings
 from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.sql import query
@@ -141,9 +140,8 @@ def _report_full_disk(settings: Settings) -> Iterator[None]:
         message = find_full_disk(error)
         if message is None:
             raise
-        raise OperatorError(
-            f"The disk of {describe_place(settings)} has no space left: {message}. Free some space and try again.",
-            reason=Reason.FOLDER_UNUSABLE,
+        raise FolderUnusable(
+            f"The disk of {describe_place(settings)} has no space left: {message}. Free some space and try again."
         ) from error
 
 
@@ -201,16 +199,14 @@ async def open_connection(dsn: str, *, seconds: float) -> AsyncIterator[Connecti
 async def _require_supported(dsn: str, connection: Connection) -> None:
     version, place = connection.get_server_version().major, without_password(dsn)
     if version < OLDEST_SERVER:
-        raise OperatorError(
-            f"The database at {place} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer.",
-            reason=Reason.DATABASE_UNREACHABLE,
+        raise DatabaseUnreachable(
+            f"The database at {place} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer."
         )
     encoding = await connection.fetchval(query("server_encoding"))
     if encoding != "UTF8":
-        raise OperatorError(
+        raise DatabaseUnreachable(
             f"The database at {place} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
-            "ENCODING 'UTF8' TEMPLATE template0).",
-            reason=Reason.DATABASE_UNREACHABLE,
+            "ENCODING 'UTF8' TEMPLATE template0)."
         )
 
 
@@ -304,10 +300,9 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def _connect_error(dsn: str, error: BaseException, seconds: float) -> OperatorError:
-    return OperatorError(
+    return DatabaseUnreachable(
         f"The database at {without_password(dsn)} cannot be used: {_explain(error, dsn, seconds)}. "
-        "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
-        reason=Reason.DATABASE_UNREACHABLE,
+        "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one."
     )
 
 

@@ -20,10 +20,9 @@ from headwater.app.roles import Role, make_fetch_pool, run_in_background
 from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals
 from headwater.core.dates import day_of
-from headwater.core.errors import OperatorError, RunUnderWay
+from headwater.core.errors import FolderUnusable, OperatorError, RunUnderWay
 from headwater.core.frontier import FrontierStatus
 from headwater.core.json_values import JsonObject
-from headwater.core.reasons import Reason
 from headwater.core.run import RunStatus
 from headwater.core.settings import SETTINGS_FILE, Settings
 from headwater.core.urls import host_of
@@ -103,9 +102,8 @@ def _temporary_folder() -> Iterator[Path]:
     try:
         folder = tempfile.TemporaryDirectory(prefix="headwater-demo-")
     except OSError as error:
-        raise OperatorError(
-            f"The demo cannot create a temporary folder: {error.strerror}. Name a folder with --data, or set TMPDIR.",
-            reason=Reason.FOLDER_UNUSABLE,
+        raise FolderUnusable(
+            f"The demo cannot create a temporary folder: {error.strerror}. Name a folder with --data, or set TMPDIR."
         ) from None
     with folder as name:
         yield Path(name)
@@ -159,9 +157,8 @@ def _read_or_begin_day(data: Path) -> tuple[date, bool]:
             return date.fromisoformat(path.read_text(encoding="ascii")), True
         draft = path.with_suffix(".new")
         if any(entry != draft for entry in data.iterdir()):
-            raise OperatorError(
-                f"The folder {data} holds files that are not the demo's. Name an empty or a new folder.",
-                reason=Reason.FOLDER_UNUSABLE,
+            raise FolderUnusable(
+                f"The folder {data} holds files that are not the demo's. Name an empty or a new folder."
             )
         today = day_of(datetime.now(UTC), Settings().timezone)
         draft.write_text(today.isoformat(), encoding="ascii")
@@ -177,7 +174,7 @@ def _read_or_begin_day(data: Path) -> tuple[date, bool]:
 
 def _unusable(data: Path, why: str) -> OperatorError:
     message = f"The demo cannot use the folder {data}: {why}. Name another with --data."
-    return OperatorError(message, reason=Reason.FOLDER_UNUSABLE)
+    return FolderUnusable(message)
 
 
 async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:

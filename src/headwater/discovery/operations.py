@@ -9,7 +9,7 @@ from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
 from headwater.core.dates import day_before, day_of
-from headwater.core.errors import HeadwaterError, OperatorError, RunUnderWay
+from headwater.core.errors import BadRequest, HeadwaterError, OperatorError, RunUnderWay
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
@@ -103,20 +103,17 @@ class LiveRunOperations(RunOperations):
         """Return the day to read. Refuse a day that cannot be read."""
         kind = get_kind(source)
         if not kind.dated:
-            raise OperatorError(
-                f"Source {source.name} is not read by days: `headwater source sync {source.name}` reads it now.",
-                reason=Reason.BAD_REQUEST,
+            raise BadRequest(
+                f"Source {source.name} is not read by days: `headwater source sync {source.name}` reads it now."
             )
         zone = kind.timezone or self._context.settings.timezone
         now = self._context.clock.now()
         if day is None:
             return day_before(now, zone)
         if day > day_of(now, zone):
-            raise OperatorError(f"date: {day} is yet to come in {zone}.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"date: {day} is yet to come in {zone}.")
         if day < kind.first_day:
-            raise OperatorError(
-                f"date: {source.name} has no days before {kind.first_day}, so none is {day}.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest(f"date: {source.name} has no days before {kind.first_day}, so none is {day}.")
         return day
 
     async def _execute(self, started: StartedRun, counters: RunCounters | None = None) -> PollResult:

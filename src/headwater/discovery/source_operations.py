@@ -9,7 +9,7 @@ from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from headwater.core.dates import bounds, day_before, day_of
-from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
+from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
@@ -152,7 +152,7 @@ class LiveSourceOperations(SourceOperations):
         """
         if mode not in get_args(IngestionMode):
             modes = ", ".join(get_args(IngestionMode))
-            raise OperatorError(f"There is no mode {mode!r}: choose {modes}.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"There is no mode {mode!r}: choose {modes}.")
         address = _parse_address(url)
         settings = {**(overrides or {}), **({"ingestion_mode": mode} if mode != "feed" else {})}
         if mode == "spider":
@@ -286,7 +286,7 @@ class LiveSourceOperations(SourceOperations):
                 methods = await sources.list_methods(connection, source.id)
                 if any(row.method is Method.SITEMAP for row in methods):
                     raise await explain_busy(self._context, source)
-                raise OperatorError(_explain_no_backfill(source, since), reason=Reason.BAD_REQUEST)
+                raise BadRequest(_explain_no_backfill(source, since))
             return await self._claim(connection, source.name, Method.SITEMAP) if claims else None
 
         await self._rescue(self._context)  # no other process may do it
@@ -295,7 +295,7 @@ class LiveSourceOperations(SourceOperations):
     def _start_of(self, source: Source, day: date) -> datetime:
         timezone = get_kind(source).timezone or self._context.settings.timezone
         if day > day_of(self._context.clock.now(), timezone):
-            raise OperatorError(f"since: {day} is in the future.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"since: {day} is in the future.")
         return bounds(max(day, _EARLIEST), timezone)[0]
 
     async def discover(self, url: str) -> DiscoveredSources:
@@ -373,16 +373,11 @@ def _page_settings(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> Ma
 
 def _choose_method(source: Source, methods: list[Method], method: str | None) -> Method:
     if not methods:
-        raise OperatorError(
-            f"Source {source.name} is not read: `headwater frontier submit` submits its pages.",
-            reason=Reason.BAD_REQUEST,
-        )
+        raise BadRequest(f"Source {source.name} is not read: `headwater frontier submit` submits its pages.")
     if method is None:
         return methods[0]
     if method not in methods:
-        raise OperatorError(
-            f"Source {source.name}: method: is one of {', '.join(methods)}, not {method!r}.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest(f"Source {source.name}: method: is one of {', '.join(methods)}, not {method!r}.")
     return Method(method)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from headwater.core import cron
 from headwater.core.dates import bounds, day_before, day_of
-from headwater.core.errors import HeadwaterError, OperatorError
+from headwater.core.errors import BadRequest, HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import Source
@@ -87,9 +87,7 @@ class DayOperations:
         """Return a day, or by default the latest day that was read after its end."""
         only = DayFilter(*(value if value is None else make_storable(value) for value in astuple(only or DayFilter())))
         if wanted and not _FIRST < wanted < _LAST:
-            raise OperatorError(
-                f"{wanted} is out of range: choose a year from 1000 to 2999.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
         async with self._context.database.connection() as connection:
             dated = await self._find_dated(connection, only.source)
             day = wanted or await self._find_latest(connection, dated, only.source)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headwater.core.errors import InvalidURL, OperatorError, SandboxFailed
+from headwater.core.errors import BadRequest, InvalidURL, OperatorError, SandboxFailed
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.record import extend, record
 from headwater.core.settings import Settings
@@ -45,7 +45,7 @@ def read_body(settings: Settings, file: Path) -> bytes:
             body = opened.read(limit * _MIB + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise OperatorError(f"{_name(file)} cannot be read: {why}.", reason=Reason.BAD_REQUEST) from None
+        raise BadRequest(f"{_name(file)} cannot be read: {why}.") from None
     if len(body) > limit * _MIB:
         message = f"{_name(file)} has over {limit} MB; the setting max_body_mb allows no more."
         raise OperatorError(message, reason=Reason.BODY_TOO_LARGE)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from headwater.core.errors import OperatorError, StorageFailed
+from headwater.core.errors import BadRequest, FolderUnusable, OperatorError, StorageFailed
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.settings import Settings
@@ -106,9 +106,8 @@ class UpkeepOperations:
         """Remove the old drafts of a source, or of all sources, or only count them."""
         lease = self._context.settings.lease_seconds
         if older_than.total_seconds() < lease:
-            raise OperatorError(
-                f"A worker may use a draft until its lease ends. Sweep no draft that is younger than {lease:g} s.",
-                reason=Reason.BAD_REQUEST,
+            raise BadRequest(
+                f"A worker may use a draft until its lease ends. Sweep no draft that is younger than {lease:g} s."
             )
         if source is not None:
             await self._find_source(source)
@@ -170,9 +169,8 @@ class UpkeepOperations:
         if not left:
             return
         if not self._corpus.folders():
-            raise OperatorError(
-                f"There are documents, but no raw files below {settings.data_dir / 'corpus'}: is its disk mounted?",
-                reason=Reason.FOLDER_UNUSABLE,
+            raise FolderUnusable(
+                f"There are documents, but no raw files below {settings.data_dir / 'corpus'}: is its disk mounted?"
             )
 
         done, total = progress.checked, progress.checked + left

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, FolderUnusable
 from headwater.documents.verify import Fault, Finding
 
 MAX_LISTED = 100_000  # findings in memory; more are counted only
@@ -92,9 +91,8 @@ class Journal:
         try:
             yield
         except OSError as error:
-            raise OperatorError(
-                f"The progress of the verify cannot be written to {self._path}: {error.strerror or error}.",
-                reason=Reason.FOLDER_UNUSABLE,
+            raise FolderUnusable(
+                f"The progress of the verify cannot be written to {self._path}: {error.strerror or error}."
             ) from None
 
 
@@ -102,9 +100,7 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OperatorError(
-            "A verify of the same documents is running. Wait for its end, or stop it.", reason=Reason.BAD_REQUEST
-        ) from None
+        raise BadRequest("A verify of the same documents is running. Wait for its end, or stop it.") from None
 
 
 def _begin(file: BinaryIO, now: datetime) -> Progress:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 
-from headwater.core.errors import InvalidURL, OperatorError
+from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.politeness import KeyOf, group_key, own_key
 from headwater.core.reasons import Reason
 from headwater.core.url_input import redact
@@ -33,7 +33,7 @@ def read_host(text: str) -> str:
 def require_host(name: str) -> None:
     """Raise OperatorError if a name is the key of a shared turn, such as group:news."""
     if _KEY.fullmatch(name):
-        raise OperatorError(f"{name} is a turn that hosts share; name a host.", reason=Reason.BAD_REQUEST)
+        raise BadRequest(f"{name} is a turn that hosts share; name a host.")
 
 
 async def close_host(database: Database, host: str, until: datetime, key_of: KeyOf = own_key) -> None:
@@ -68,10 +68,9 @@ async def keep_slash(database: Database, host: str, keeps: bool, key_of: KeyOf =
 async def group_hosts(database: Database, name: str, members: Collection[str], key_of: KeyOf = own_key) -> None:
     """Give hosts one turn, with the delay of the slowest of them."""
     if not _GROUP_NAME.fullmatch(name):
-        raise OperatorError(
+        raise BadRequest(
             f"{redact(name)!r} cannot name a group: use up to 64 of a-z, 0-9, dot, dash, underscore, and begin "
-            "with a letter.",
-            reason=Reason.BAD_REQUEST,
+            "with a letter."
         )
     for host in members:
         require_host(host)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
-from headwater.core.errors import InvalidURL, OperatorError
+from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.frontier import Candidate, FrontierStatus, HostState, Origin, UrlFilter
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
@@ -215,11 +215,9 @@ class FrontierOperations:
     ) -> AsyncIterator[RetriedSlice]:
         """Queue all ended URLs again that match at least one filter, from an id on, slice by slice."""
         if filters == _ANY:
-            raise OperatorError(
-                "Choose the URLs to retry: by status, reason, host or source.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest("Choose the URLs to retry: by status, reason, host or source.")
         if filters.status not in (None, *_ENDED):
-            raise OperatorError("Only ended URLs can be retried: fetched or dead.", reason=Reason.BAD_REQUEST)
+            raise BadRequest("Only ended URLs can be retried: fetched or dead.")
         async with self._database.connection() as connection:
             checked = await _check(connection, filters)
         async for retried in retry_all(self._database, self._clock.now(), checked, priority, after):
@@ -336,22 +334,15 @@ async def _check(connection: Connection, filters: UrlFilter) -> UrlFilter:
 
 def _require_one_of(what: str, value: str | None, choices: Iterable[str]) -> None:
     if value is not None and value not in list(choices):
-        raise OperatorError(
-            f"There is no {what} {redact(value)!r}: choose one of {', '.join(choices)}.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest(f"There is no {what} {redact(value)!r}: choose one of {', '.join(choices)}.")
 
 
 async def _require_reason(connection: Connection, reason: str, status: str | None) -> None:
     if status in (FrontierStatus.PENDING, FrontierStatus.FETCHING):
-        raise OperatorError(
-            f"A URL that is {status} has no reason yet: leave one of the two filters out.", reason=Reason.BAD_REQUEST
-        )
+        raise BadRequest(f"A URL that is {status} has no reason yet: leave one of the two filters out.")
     if reason not in list(Reason):
         known = sorted({found for _, found, _ in await frontier.count_urls(connection) if found})
-        raise OperatorError(
-            f"There is no reason {redact(reason)!r}. URLs have ended here with {_join(known)}.",
-            reason=Reason.BAD_REQUEST,
-        )
+        raise BadRequest(f"There is no reason {redact(reason)!r}. URLs have ended here with {_join(known)}.")
 
 
 async def _require_source(connection: Connection, name: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from headwater.core.errors import HandoffsMissing, HeadwaterError, OperatorError
+from headwater.core.errors import BadRequest, HandoffsMissing, HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.text import make_storable
@@ -134,7 +134,7 @@ class HandoffOperations:
     async def retry_jobs(self, only: JobFilter) -> RetriedJobs:
         """Reopen all failed jobs of a source, reason or run; at least one must be given."""
         if only.source is None and only.reason is None and only.scrape_run_id is None:
-            raise OperatorError("Give at least one of source, reason, scrape_run_id.", reason=Reason.BAD_REQUEST)
+            raise BadRequest("Give at least one of source, reason, scrape_run_id.")
         _require("reason", only.reason, tuple(Reason))
         async with self._database.connection() as connection:
             await _require_source(connection, only.source)
@@ -166,7 +166,7 @@ class HandoffOperations:
 def _require(field: str, value: str | None, known: Sequence[str]) -> None:
     if value is not None and value not in known:
         choices = "a code from the closed list of reasons" if field == "reason" else f"one of {', '.join(known)}"
-        raise OperatorError(f"{field}: give {choices}, not {redact(value)!r}.", reason=Reason.BAD_REQUEST)
+        raise BadRequest(f"{field}: give {choices}, not {redact(value)!r}.")
 
 
 async def _require_source(connection: Connection, name: str | None) -> None:

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, FolderUnusable
 from headwater.sources import registry
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
@@ -18,9 +17,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 def write_skeleton(name: str, folder: Path) -> list[Path]:
     """Write the files of a new kind into a folder. Raises OperatorError, and writes nothing, if one of them exists."""
     if not _NAME.fullmatch(name):
-        raise OperatorError(
-            f"{name!r} cannot name a kind: use up to 41 of a-z, 0-9 and underscore, and begin with a letter.",
-            reason=Reason.BAD_REQUEST,
+        raise BadRequest(
+            f"{name!r} cannot name a kind: use up to 41 of a-z, 0-9 and underscore, and begin with a letter."
         )
     pair = folder / "golden" / name
     files = {
@@ -31,12 +29,11 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
         pair / "expected.json": "expected.json",
     }
     if existing := next((path for path in files if path.exists()), None):
-        raise OperatorError(f"{existing} exists already; nothing was written.", reason=Reason.FOLDER_UNUSABLE)
+        raise FolderUnusable(f"{existing} exists already; nothing was written.")
     if owner := _find_owner(name):
-        raise OperatorError(
+        raise BadRequest(
             f"{name!r} cannot name a kind: it is {owner}. Choose another name, such as '{name}_list'. "
-            "Nothing was written.",
-            reason=Reason.BAD_REQUEST,
+            "Nothing was written."
         )
     skeleton = resources.files("headwater.sources.skeleton")
     values = {"name": name, "class_name": _class_name(name)}
@@ -46,9 +43,7 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
             text = (skeleton / template).read_text(encoding="utf-8")
             path.write_text(Template(text).substitute(values) if template.endswith(".txt") else text, encoding="utf-8")
     except OSError as error:
-        raise OperatorError(
-            f"{folder} cannot be written to: {error.strerror}.", reason=Reason.FOLDER_UNUSABLE
-        ) from None
+        raise FolderUnusable(f"{folder} cannot be written to: {error.strerror}.") from None
     return list(files)
 
 

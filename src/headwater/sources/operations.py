@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.core.errors import OperatorError, Unreadable
+from headwater.core.errors import BadRequest, OperatorError, Unreadable
 from headwater.core.frontier import UrlFilter
 from headwater.core.poll import first_poll_at
 from headwater.core.reasons import Reason
@@ -75,10 +75,7 @@ class SourceOperations:
     async def list_sources(self, *, category: str | None = None, health: str | None = None) -> list[SourceSummary]:
         """List sources, the worst health first."""
         if health is not None and health not in tuple(SourceHealth):
-            raise OperatorError(
-                f"There is no health {redact(health)!r}: choose one of {', '.join(SourceHealth)}.",
-                reason=Reason.BAD_REQUEST,
-            )
+            raise BadRequest(f"There is no health {redact(health)!r}: choose one of {', '.join(SourceHealth)}.")
         rows = await self._summarize()
         if category is not None:
             rows = [row for row in rows if f"{row.category}/".startswith(f"{category.strip('/')}/")]
@@ -157,7 +154,7 @@ class SourceOperations:
     async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> SourceDetails:
         """Change settings of a source. The settings in `unset` return to their defaults."""
         if not changes and not unset:
-            raise OperatorError(f"Source {name}: there is no setting to change.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"Source {name}: there is no setting to change.")
 
         async def work(connection: Connection) -> None:
             source = await _lock_source(connection, name)
@@ -329,11 +326,7 @@ def _check_unset(source: Source, changes: Mapping[str, Any], unset: Collection[s
     """Refuse to unset a setting that is not set, or that is set in the same request."""
     for field in unset:
         if field in changes:
-            raise OperatorError(
-                f"Source {source.name}: {redact(field)}: cannot be set and unset at once.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest(f"Source {source.name}: {redact(field)}: cannot be set and unset at once.")
         if field not in source.settings:
             is_set = ", ".join(sorted(source.settings)) or "nothing"
-            raise OperatorError(
-                f"Source {source.name}: {redact(field)}: is not set; set is {is_set}.", reason=Reason.BAD_REQUEST
-            )
+            raise BadRequest(f"Source {source.name}: {redact(field)}: is not set; set is {is_set}.")

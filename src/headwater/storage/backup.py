@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater import __version__
-from headwater.core.errors import OperatorError
+from headwater.core.errors import FolderUnusable, OperatorError, SchemaMismatch
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
@@ -97,10 +97,7 @@ async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnS
     """Copy the raw files. Returns how many rows have no file, and how many have only files that differ from them."""
     done, total, missing = 0, await dump.count_documents(connection), 0
     if total and not await in_thread(copy.corpus.folders):
-        raise OperatorError(
-            f"There are documents, but no raw files below {copy.corpus.folder}: is its disk mounted?",
-            reason=Reason.FOLDER_UNUSABLE,
-        )
+        raise FolderUnusable(f"There are documents, but no raw files below {copy.corpus.folder}: is its disk mounted?")
     on_step("raw files", 0, total)
     async for page in dump.read_raw_files(connection, PAGE):
         missing += await in_thread(copy.copy_known, [RawFile(*row) for row in page])
@@ -133,9 +130,7 @@ async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[d
 async def _refuse_new_schema(context: DatabaseContext, schema: int) -> None:
     async with context.database.connection() as connection:
         if max(await migrate.get_applied(connection)) != schema:
-            raise OperatorError(
-                "The schema changed while the backup was made. Back up again.", reason=Reason.SCHEMA_MISMATCH
-            )
+            raise SchemaMismatch("The schema changed while the backup was made. Back up again.")
 
 
 def _refuse_unfit(settings: Settings, folder: Path) -> None:
@@ -154,7 +149,7 @@ def _refuse_unfit(settings: Settings, folder: Path) -> None:
 
 
 def _unfit(why: str) -> OperatorError:
-    return OperatorError(f"{why}. Name a new or an empty folder.", reason=Reason.FOLDER_UNUSABLE)
+    return FolderUnusable(f"{why}. Name a new or an empty folder.")
 
 
 @contextlib.contextmanager
@@ -205,9 +200,7 @@ def outages_as_operator_errors(task: str) -> Iterator[None]:
         yield
     except OSError as error:
         culprit = f" ({error.filename})" if error.filename else ""
-        raise OperatorError(
-            f"{task} failed: {error.strerror or error}{culprit}.", reason=Reason.FOLDER_UNUSABLE
-        ) from error
+        raise FolderUnusable(f"{task} failed: {error.strerror or error}{culprit}.") from error
     except Exception as error:
         if not is_down(error):
             raise

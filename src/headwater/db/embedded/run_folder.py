@@ -15,8 +15,7 @@ import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import FolderUnusable
 from headwater.db.embedded.cluster import Cluster, open_folder, try_lock, write_private
 
 PORT = "5432"  # part of the socket's name; the server does not listen on the network
@@ -55,10 +54,7 @@ def _make(cluster: Cluster) -> Path:
         closed = cluster.account and not all(above.stat().st_mode & stat.S_IXOTH for above in (parent, *parent.parents))
         if not closed and _RUN_FOLDER.fullmatch(f"{parent}/headwater-xxxxxxxx") and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix="headwater-", dir=parent))
-    raise OperatorError(
-        "No folder can hold the database's socket; make /tmp a folder that every user can write to.",
-        reason=Reason.FOLDER_UNUSABLE,
-    )
+    raise FolderUnusable("No folder can hold the database's socket; make /tmp a folder that every user can write to.")
 
 
 def find_socket(cluster: Cluster, pid: int) -> Path | None:

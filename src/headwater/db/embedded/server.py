@@ -23,8 +23,7 @@ from urllib.parse import quote
 import psutil
 import structlog
 
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
+from headwater.core.errors import DatabaseUnreachable
 from headwater.db.embedded.cluster import (
     DATABASE,
     ROLE,
@@ -100,9 +99,8 @@ def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> Embedd
     Blocks for `patience` seconds at most. Raises OperatorError if the server does not start.
     """
     if not Path(WORKING_FOLDER).exists():
-        raise OperatorError(
-            "The embedded PostgreSQL needs Linux with /proc; set HEADWATER_DATABASE_URL to another PostgreSQL.",
-            reason=Reason.DATABASE_UNREACHABLE,
+        raise DatabaseUnreachable(
+            "The embedded PostgreSQL needs Linux with /proc; set HEADWATER_DATABASE_URL to another PostgreSQL."
         )
     deadline = time.monotonic() + patience
     with report_folder_errors(data_dir), ExitStack() as shares:
@@ -135,10 +133,9 @@ def _start_lock(cluster: Cluster, deadline: float) -> Iterator[int]:
     try:
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise OperatorError(
+                raise DatabaseUnreachable(
                     f"Another process is still starting or stopping the server of {cluster.home}; wait for it or end "
-                    f"it, and try again.",
-                    reason=Reason.DATABASE_UNREACHABLE,
+                    f"it, and try again."
                 )
             time.sleep(_POLL_SECONDS)
         yield descriptor
@@ -182,10 +179,9 @@ def _find_running(cluster: Cluster, cluster_lock: int, deadline: float) -> Path 
 
 def _wait_on(cluster: Cluster, deadline: float) -> None:
     if time.monotonic() > deadline:
-        raise OperatorError(
+        raise DatabaseUnreachable(
             f"PostgreSQL in {cluster.data} does not become ready and does not end: it hangs, a crash left processes, "
-            f"or it runs in another container; see {cluster.log}, end its processes and try again.",
-            reason=Reason.DATABASE_UNREACHABLE,
+            f"or it runs in another container; see {cluster.log}, end its processes and try again."
         )
     time.sleep(_POLL_SECONDS)
 
@@ -222,9 +218,8 @@ def _clear_stale_pid_file(cluster: Cluster) -> None:
     deadline = time.monotonic() + _EXIT_SECONDS
     while pid and _is_postgres_of(cluster, pid):
         if time.monotonic() > deadline:
-            raise OperatorError(
-                f"A PostgreSQL that this program did not start (pid {pid}) uses {cluster.data}; stop it and try again.",
-                reason=Reason.DATABASE_UNREACHABLE,
+            raise DatabaseUnreachable(
+                f"A PostgreSQL that this program did not start (pid {pid}) uses {cluster.data}; stop it and try again."
             )
         time.sleep(_POLL_SECONDS)
     if not pid or psutil.pid_exists(pid):
@@ -255,10 +250,7 @@ def _end(cluster: Cluster, cluster_lock: int, pid: int) -> None:
             if try_lock(cluster_lock) and not _is_postgres_of(cluster, pid):
                 return
             time.sleep(_POLL_SECONDS)
-    raise OperatorError(
-        f"PostgreSQL in {cluster.data} does not stop; see {cluster.log} and end its processes.",
-        reason=Reason.DATABASE_UNREACHABLE,
-    )
+    raise DatabaseUnreachable(f"PostgreSQL in {cluster.data} does not stop; see {cluster.log} and end its processes.")
 
 
 def _is_ready(cluster: Cluster, pid: int) -> bool:
