@@ -50,10 +50,9 @@ async def get_applied(connection: Connection) -> list[int]:
     applied = await connection.fetch(query("applied_migrations"))
     for number, name in applied:
         if known.get(number, name) != name:
-            raise OperatorError(
+            raise SchemaMismatch(
                 f"The database schema was made by another build: its migration {number:03} is {name}, and this "
-                f"program's is {known[number]}. Use the version of Headwater that made it, or a new database.",
-                reason=Reason.SCHEMA_MISMATCH,
+                f"program's is {known[number]}. Use the version of Headwater that made it, or a new database."
             )
     return [row["number"] for row in applied]
 
