@@ -331,13 +331,13 @@ async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(sit
         open_paid(rate_limits={"bills": 1}, lease_seconds=0.3) as paid,
         waiting_poll(paid, deadline=2) as (wake, polling),
     ):
-        ((token, until),) = await paid.harness.rows(lease)
+        ((token, ends_at),) = await paid.harness.rows(lease)
         over = time.monotonic() + 2.2
 
         async def has_gone_on() -> bool:
             ((held, later),) = await paid.harness.rows(lease)
             assert held == token
-            return bool(later > until + timedelta(seconds=0.3) and time.monotonic() > over)
+            return bool(later > ends_at + timedelta(seconds=0.3) and time.monotonic() > over)
 
         await until(has_gone_on)
         wake.set()

@@ -187,7 +187,8 @@ class Http:
                 raise ExchangeFailed(message, reason=Reason.REDIRECT_LIMIT, url=url)
             response = await self._send(target, headers)
         reason = reason_of_status(response.status)
-        self._gate.check_key(response, self._profile)
+        if self._profile.budget:
+            self._gate.check_key(response, self._profile)
         if reason is None:
             return Page(response, self._sandbox, hops)
         error = make_status_error(response, reason)
