@@ -29,7 +29,7 @@ from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, GovukPage, make_catalogue
 from headwater.demo.visits import TOLERANCE_SECONDS
 from headwater.http.client import HttpClient
-from headwater.sources.kinds import govuk_search
+from headwater.sources.kinds import govuk
 from tests.govuk import DAY, NIGHT, RETRY, DayHarness, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]
@@ -96,7 +96,7 @@ async def indexed(harness: DayHarness) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that holds as much less than a day as a real one does of 3,000 items, so that many can be tried."""
-    monkeypatch.setattr(govuk_search, "MAX_RESULTS", FITS)
+    monkeypatch.setattr(govuk, "MAX_RESULTS", FITS)
 
 
 @pytest.mark.usefixtures("small_answers")
@@ -163,7 +163,7 @@ async def test_a_day_of_thousands_that_breaks_off_keeps_its_thousands(make_setti
         harness.api.faults.plan(empty_page, when=is_page, nth=4, times=None)
         run = await harness.ingest()
         assert (run.status, run.reason) == ("failed", "incomplete")
-        assert "0 came of" in run.error
+        assert "0 of 1400" in run.error
         assert 1000 <= run.items < 2100
         ((kept,),) = await harness.rows("SELECT count(*) FROM items")
         assert kept >= run.items

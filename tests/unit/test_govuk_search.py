@@ -18,8 +18,8 @@ from headwater.core.run import RunCounters
 from headwater.demo.api import ApiRequest, read_parameters
 from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import GovukPage
-from headwater.sources.kinds import govuk_search
-from headwater.sources.kinds.govuk_search import GovukSearch
+from headwater.sources.kinds import govuk
+from headwater.sources.kinds.govuk import GovukSearch
 
 START = datetime(2026, 7, 12, 23, tzinfo=UTC)
 Alter = Callable[[int, dict[str, Any]], dict[str, Any]]
@@ -52,10 +52,10 @@ class RequestedDelay:
 
 def read(asked: RequestedDelay, fits: int, seconds: int) -> dict[str, Any]:
     """Read a window of so many seconds with answers of so many results."""
-    counted = asked.api.cap_at or govuk_search.MAX_COUNT
+    counted = asked.api.cap_at or govuk.MAX_COUNT
     run: Any = SimpleNamespace(http=asked, counters=RunCounters())
     search = GovukSearch(run, "http://govuk.demo.test/api/")
-    with patch.multiple(govuk_search, MAX_RESULTS=fits, MAX_COUNT=counted):
+    with patch.multiple(govuk, MAX_RESULTS=fits, MAX_COUNT=counted):
         found = asyncio.run(search.read("public_timestamp", START, START + timedelta(seconds=seconds)))
     assert run.counters.pages == asked.number
     assert run.counters.fetched == run.counters.total == len(found)

@@ -253,6 +253,9 @@ class Poller:
             brought_new=bool(total.new_items or total.new_urls or found.new_urls),
             is_unfinished=bool(found.left),
         )
+        overflowed = claim.method is Method.FEED and is_overflow(
+            items=total.items, new_items=total.new_items, was_read=claim.adaptive_interval is not None
+        )
         await sources.finish_polls(connection, [(claim, outcome)], now)
         new = latest = None
         if run:
@@ -262,9 +265,6 @@ class Poller:
             ending = RunEnding(Reason.POLLED, why, found.counters, total.items, new, latest)
             if not await runs.end_run(connection, run, ending, now):
                 raise LeaseLost(f"The run of {source.name} took longer than its lease.")
-        overflowed = claim.method is Method.FEED and is_overflow(
-            items=total.items, new_items=total.new_items, was_read=claim.adaptive_interval is not None
-        )
         if overflowed:
             why = "All entries of the feed were new: the sitemaps may list entries that it missed."
             await sources.make_method_due(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_PAUSE, why=why)

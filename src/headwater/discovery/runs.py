@@ -41,7 +41,7 @@ class Runner:
     def __init__(self, context: DatabaseContext, poller: Poller) -> None:
         self._database = context.database
         self._poller = poller
-        self._handoffs = HandoffRunner(context)
+        self._context = context
         self._clock = context.clock
         self._holder = context.holder
         self._lease = timedelta(seconds=context.settings.lease_seconds)
@@ -96,7 +96,7 @@ class Runner:
                 await runs.end_run(connection, started.run, ending, self._clock.now())
             raise
         ids = result.handoff_ids
-        counts = await self._handoffs.execute(ids) if ids is not None else None
+        counts = await HandoffRunner(self._context).execute(ids) if ids is not None else None
         return replace(result, run_id=started.run.id, handoffs=counts)
 
     async def execute_and_log(self, started: StartedRun, counters: RunCounters | None = None) -> PollResult:

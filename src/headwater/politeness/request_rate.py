@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headwater.core.clock import Clock
@@ -11,6 +12,7 @@ from headwater.db.pool import Database
 from headwater.politeness.worker_slots import wait_until
 
 
+@dataclass(slots=True)
 class Pace:
     """Gives each request of a source its moment. Two moments are never closer than the rate allows.
 
@@ -18,16 +20,13 @@ class Pace:
     moment. `first` is the moment of the first request, if it is reserved already.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, source_id: int, gap: timedelta, first: datetime | None = None
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._source_id = source_id
-        self._gap = gap
-        self._first = first
-        self._turnstile = asyncio.Lock()
-        self._free_at = 0.0  # by the loop's time: a gap after the latest request left
+    database: Database
+    clock: Clock
+    source_id: int
+    gap: timedelta
+    first: datetime | None = None
+    _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _free_at: float = field(default=0.0, init=False)  # by the loop's time: a gap after the latest request left
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[[], None]]:
@@ -41,7 +40,7 @@ class Pace:
             inside.callback(self._turnstile.release)
 
             def note_sent() -> None:
-                self._free_at = _now() + self._gap.total_seconds()
+                self._free_at = _now() + self.gap.total_seconds()
                 inside.close()
 
             await self.wait()
@@ -49,17 +48,17 @@ class Pace:
 
     async def wait(self) -> None:
         """Reserve the next moment and wait for it. The wait holds nothing that others need."""
-        first, self._first = self._first, None
+        first, self.first = self.first, None
         # Read the loop's time before the clock: the time between the two readings must not shorten the gap.
         lead = timedelta(seconds=max(0.0, self._free_at - _now()))
-        now = self._clock.now()
+        now = self.clock.now()
         # Another request may follow a gap after the first moment, so a moment long past is useless.
-        if first is not None and now <= first + self._gap / 10:
+        if first is not None and now <= first + self.gap / 10:
             moment = first
         else:
-            async with self._database.connection() as connection:
-                moment = await sources.reserve_request(connection, self._source_id, now + lead, self._gap, first)
-        await wait_until(moment, self._clock)
+            async with self.database.connection() as connection:
+                moment = await sources.reserve_request(connection, self.source_id, now + lead, self.gap, first)
+        await wait_until(moment, self.clock)
 
 
 def _now() -> float:

@@ -158,6 +158,8 @@ class Http:
         try:
             return await self._get_once(target, headers)
         except ExchangeFailed as error:
+            if not error.retryable:
+                raise
             failed = [error]
         # Tenacity costs time, and most requests need no retry.
         retrying = AsyncRetrying(
