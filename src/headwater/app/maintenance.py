@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 import structlog
 
@@ -31,8 +30,7 @@ async def _rescue_hosts(context: DatabaseContext) -> int:
 
 def _release_with(release: Callable[[Connection, datetime], Awaitable[int]]) -> Rescuer:
     async def rescue_table(context: DatabaseContext) -> int:
-        async with context.database.connection() as connection:
-            return await release(connection, context.clock.now())
+        return await context.database.run(release, context.clock.now())
 
     return rescue_table
 
@@ -99,9 +97,9 @@ class MaintenanceRole:
         for duty in (
             self._rescue,
             self._hand_off,
-            partial(transact, changes.number_changes),
+            lambda: transact(changes.number_changes),
             self._wake_hosts,
-            partial(transact, frontier.merge_frontier_counts),
+            lambda: transact(frontier.merge_frontier_counts),
             self._prune,
         ):
             try:
@@ -132,7 +130,7 @@ class MaintenanceRole:
         keep = timedelta(days=self._context.settings.fetch_log_days)
         await rescue.prune_log(self._context.database, self._context.clock.now(), keep)
         before = self._context.clock.now() - timedelta(days=self._context.settings.delivery_log_days)
-        await self._context.database.transact(lambda connection: changes.prune_deliveries(connection, before))
+        await self._context.database.transact(changes.prune_deliveries, before)
 
 
 class ClockRole:

@@ -56,13 +56,11 @@ class LocalOperations:
         if not settings.api_data_gov_key:
             return None
         mark, split = fingerprint(settings.api_data_gov_key), Split(settings.rate_limits)
-        async with self._context.database.connection() as connection:
-            return await budgets.list_budgets(connection, mark, split, self._context.clock.now())
+        return await self._context.database.run(budgets.list_budgets, mark, split, self._context.clock.now())
 
     async def unfinished(self) -> tuple[int, int, datetime | None]:
         """Return the number of queued and of leased URLs, and when the next one is due."""
-        async with self._context.database.connection() as connection:
-            return await frontier.count_unfinished_urls(connection)
+        return await self._context.database.run(frontier.count_unfinished_urls)
 
     async def check_database(self) -> None:
         """Raise an error if the database does not answer."""

@@ -69,8 +69,7 @@ class SchedulerRole:
 
     async def _refresh_jobs(self, keeper: AsyncIOScheduler) -> None:
         """Update the jobs to the sources, and run missed slots."""
-        async with self._context.database.connection() as connection:
-            known = await sources.get_all_sources(connection)
+        known = await self._context.database.run(sources.get_all_sources)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
         for job in keeper.get_jobs():
             if job.id not in scheduled:

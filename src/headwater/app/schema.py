@@ -20,8 +20,7 @@ async def up(settings: Settings) -> list[str]:
     """Apply the missing migrations, and rebuild the search index if it is not whole. Returns what was done."""
     async with open_database(settings) as database:
         steps = [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
-        async with database.connection() as connection:
-            rebuilt = await documents.rebuild_search_index(connection)
+        rebuilt = await database.run(documents.rebuild_search_index)
     return [*steps, "the search index of documents"] if rebuilt else steps
 
 

@@ -67,19 +67,17 @@ class Projection:
         """Adopt the links and attempts of other programs, remove expired members, and write what Redis lacks."""
         self.troubles.clear()
         mark = await self._read_mark()
-        async with self._database.connection() as connection:
-            is_complete = mark is not None and mark == await canonical.get_redis_mark(connection)
+        is_complete = mark is not None and mark == await self._database.run(canonical.get_redis_mark)
         await self._adopt_links(renew)
         is_complete = await self._adopt_attempts(renew) and is_complete
         if not is_complete:
             log.info("redis.rewritten")
-            await self._database.transact(lambda connection: canonical.unproject(connection, self._clock.now()))
+            await self._database.transact(canonical.unproject, self._clock.now())
         await self.write(renew)
         await self._prune(renew)
         if not is_complete:
             mark = await self._write_mark()
-            async with self._database.connection() as connection:
-                await canonical.save_redis_mark(connection, mark)
+            await self._database.run(canonical.save_redis_mark, mark)
 
     async def write(self, renew: RenewLease) -> None:
         """Write the links and attempts that Redis does not have."""
@@ -202,8 +200,7 @@ class Projection:
         new = [member for member, score in zip(page, scores, strict=True) if score is None]
         if new:
             uids = [member.decode() for member in new if _UID.fullmatch(member)]
-            async with self._database.connection() as connection:
-                await canonical.note_foreign_attempts(connection, uids, now)
+            await self._database.run(canonical.note_foreign_attempts, uids, now)
             moments = dict.fromkeys(new, now.timestamp())
             await self._redis.execute_all(
                 list(keys.date_members(key, moments, ATTEMPT_LIFE, only_new=True)), together=True
@@ -258,9 +255,8 @@ class Projection:
         after: LinkCursor = (_BEGINNING, "", "")
         while True:
             await renew()
-            async with self._database.connection() as connection:
-                now = self._clock.now()
-                links = await canonical.list_unprojected_links(connection, now, after, _LINKS_A_PAGE, category)
+            now = self._clock.now()
+            links = await self._database.run(canonical.list_unprojected_links, now, after, _LINKS_A_PAGE, category)
             if not links:
                 return
             after = (links[-1].seen_at, links[-1].uid, links[-1].category)
@@ -269,8 +265,7 @@ class Projection:
                 by_category.setdefault(link.category, []).append(link)
             written = [link for name, group in by_category.items() for link in await self._write_category(name, group)]
             if written:
-                async with self._database.connection() as connection:
-                    await canonical.mark_links_projected(connection, written)
+                await self._database.run(canonical.mark_links_projected, written)
 
     async def _write_category(self, category: str, links: list[CategoryLink]) -> list[CategoryLink]:
         """Write the links of a category; return them, or none if Redis refuses its key."""
@@ -286,14 +281,12 @@ class Projection:
         while True:
             await renew()
             now = self._clock.now()
-            async with self._database.connection() as connection:
-                attempts = await canonical.list_unprojected_attempts(connection, now, after, _ARTICLES_A_PAGE)
+            attempts = await self._database.run(canonical.list_unprojected_attempts, now, after, _ARTICLES_A_PAGE)
             if not attempts:
                 return
             after = (attempts[-1].attempted_at, attempts[-1].uid)
             written = await self._write_page(attempts, now)
-            async with self._database.connection() as connection:
-                await canonical.mark_attempts_projected(connection, written)
+            await self._database.run(canonical.mark_attempts_projected, written)
 
     async def _write_page(self, attempts: list[CanonicalAttempt], now: datetime) -> dict[str, datetime]:
         """Write attempts; return the times of those without a refused command, by uid."""

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from functools import partial
 from uuid import uuid4
 
 import structlog
@@ -91,8 +90,7 @@ class CanonicalRunner:
 
     async def _end(self, lease: Lease) -> None:
         try:
-            async with self.database.connection() as connection:
-                await canonical.end_lease(connection, lease)
+            await self.database.run(canonical.end_lease, lease)
         except Exception as error:
             if not is_down(error):
                 raise
@@ -145,8 +143,7 @@ class _Run:
 
     async def _renew_if_due(self) -> None:
         if self._clock.now() - self._renewed_at > self._length / 3:
-            async with self._database.connection() as connection:
-                await self._renew(connection)
+            await self._database.run(self._renew)
 
     async def _renew(self, connection: Connection) -> None:
         """Renew the lease and lock it until the transaction ends; raise LeaseLost if another run has it."""
@@ -179,8 +176,7 @@ class _Run:
         total = 0
         while after:
             await self._renew_if_due()
-            work = partial(canonical.add_categories, after=after, now=self._clock.now())
-            after, changed = await self._database.run(work)
+            after, changed = await self._database.run(canonical.add_categories, after=after, now=self._clock.now())
             total += changed
         return total
 
@@ -188,8 +184,7 @@ class _Run:
         """Submit the requested links to the frontier, and end those that have a result there already."""
         after = ""
         while True:
-            async with self._database.connection() as connection:
-                rows = await canonical.list_unsubmitted(connection, after, BATCH)
+            rows = await self._database.run(canonical.list_unsubmitted, after, BATCH)
             if not rows:
                 return
             await self._withdraw_foreign([uid for uid, _, is_expired in rows if not is_expired])
@@ -203,8 +198,7 @@ class _Run:
 
         async def work(redis: Projection) -> None:
             if attempted := await redis.find_attempted(uids):
-                async with self._database.connection() as connection:
-                    withdrawn = await canonical.withdraw_foreign(connection, attempted, self._clock.now())
+                withdrawn = await self._database.run(canonical.withdraw_foreign, attempted, self._clock.now())
                 self._totals.new -= len(withdrawn)
 
         await self._use_redis(work)
@@ -289,8 +283,7 @@ class _Run:
 
     async def _list_progress(self, after: str) -> list[LinkProgress]:
         await self._renew_if_due()
-        async with self._database.connection() as connection:
-            return await canonical.list_progress(connection, after, BATCH, self._clock.now())
+        return await self._database.run(canonical.list_progress, after, BATCH, self._clock.now())
 
     async def _end_finished(
         self, links: Collection[LinkProgress], new_uids: Collection[str] | None = None

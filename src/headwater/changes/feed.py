@@ -30,8 +30,7 @@ class ChangeFeed:
         """Return the position of the last committed change."""
         while await self.number_changes():
             pass
-        async with self._database.connection() as connection:
-            return await changes.read_last_position(connection)
+        return await self._database.run(changes.read_last_position)
 
     async def find_start(self, since: str, field: str = "since") -> int:
         """Return the position of a cursor, day or time; raise an error that names the field."""
@@ -49,8 +48,7 @@ class ChangeFeed:
     async def find_position(self, moment: datetime) -> int:
         """Return the position before the first change at or after a time."""
         end = await self.find_end()
-        async with self._database.connection() as connection:
-            before = await changes.find_position_before(connection, moment)
+        before = await self._database.run(changes.find_position_before, moment)
         return end if before is None else before
 
     async def number_changes(self) -> int:
@@ -58,12 +56,10 @@ class ChangeFeed:
         return await self._database.transact(changes.number_changes)
 
     async def _list_numbered(self, position: int, limit: int) -> list[Change]:
-        async with self._database.connection() as connection:
-            return await changes.list_changes(connection, position, limit)
+        return await self._database.run(changes.list_changes, position, limit)
 
     async def _require_known(self, position: int, field: str) -> None:
-        async with self._database.connection() as connection:
-            furthest = await changes.read_furthest_position(connection)
+        furthest = await self._database.run(changes.read_furthest_position)
         if position > furthest:
             raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
 

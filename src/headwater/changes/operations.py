@@ -146,8 +146,7 @@ class WebhookOperations:
         receiver = Receiver(_check_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
         events = _check_events(new.events)
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
-        async with self._database.connection() as connection:
-            added = await changes.add_webhook(connection, receiver, events, after=after, now=self._clock.now())
+        added = await self._database.run(changes.add_webhook, receiver, events, after=after, now=self._clock.now())
         if not added:
             raise OperatorError(f"There is already a webhook named {receiver.name}.", reason=Reason.WEBHOOK_EXISTS)
         return extend(await self.get(receiver.name), AddedWebhook, secret=format_secret(receiver.secret))
@@ -155,8 +154,7 @@ class WebhookOperations:
     async def list_webhooks(self, name: str | None = None) -> list[Webhook]:
         """List webhooks by name, all or the one with a name."""
         await self._feed.number_changes()
-        async with self._database.connection() as connection:
-            return await changes.list_webhooks(connection, count_to=_COUNT_TO, name=name)
+        return await self._database.run(changes.list_webhooks, count_to=_COUNT_TO, name=name)
 
     async def get(self, name: str) -> Webhook:
         """Return a webhook."""
@@ -167,7 +165,7 @@ class WebhookOperations:
 
     async def remove(self, name: str) -> RemovedWebhook:
         """Remove a webhook with its pending deliveries."""
-        if not await self._database.run(lambda connection: changes.remove_webhook(connection, make_storable(name))):
+        if not await self._database.run(changes.remove_webhook, make_storable(name)):
             raise _unknown_webhook(name)
         return RemovedWebhook(name)
 
@@ -192,9 +190,7 @@ class WebhookOperations:
         await self.get(name)
         position = await self._feed.find_start(before, "before") if before is not None else None
         found = await self._database.transact(
-            lambda connection: changes.list_deliveries(
-                connection, make_storable(name), limit=limit, status=chosen, before=position
-            )
+            changes.list_deliveries, make_storable(name), limit=limit, status=chosen, before=position
         )
         return DeliveryPage(found, found[-1].cursor if len(found) == limit else None)
 
@@ -232,8 +228,7 @@ class LiveWebhookOperations(WebhookOperations):
 
     async def send_test(self, name: str) -> WebhookTest:
         """Send a test event to a webhook; its state does not change."""
-        async with self._database.connection() as connection:
-            receiver = await changes.get_receiver(connection, make_storable(name))
+        receiver = await self._database.run(changes.get_receiver, make_storable(name))
         if receiver is None:
             raise _unknown_webhook(name)
         result = await self._sender.send_test(receiver, uuid4(), self._clock.now())

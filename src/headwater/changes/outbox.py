@@ -60,9 +60,8 @@ class Outbox:
 
     async def claim(self, limit: int) -> list[ClaimedDelivery]:
         """Claim due deliveries: for each document and receiver the oldest."""
-        async with self._database.connection() as connection:
-            if not await changes.has_enabled_webhook(connection):
-                return []
+        if not await self._database.run(changes.has_enabled_webhook):
+            return []
         for _ in range(_MOST_STEPS):
             numbered = await self._database.transact(changes.number_changes)
             claimed, is_behind = await self._claim_next(limit)
@@ -106,15 +105,11 @@ class Outbox:
         now = self._clock.now()
         chance = random.random()  # noqa: S311 - it only spreads retries
         settlement = settle(delivery, result, now, base_seconds=self._base_seconds, chance=chance)
-
-        async def work(connection: Connection) -> bool:
-            return await changes.settle_delivery(connection, delivery, result, settlement, now)
-
-        if not await self._database.run(work):
+        if not await self._database.run(changes.settle_delivery, delivery, result, settlement, now):
             raise _lease_lost(delivery)
         if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
             name = delivery.receiver.name  # it has recovered: send all its pending deliveries now
-            await self._database.run(lambda connection: changes.wake_deliveries(connection, name, now))
+            await self._database.run(changes.wake_deliveries, name, now)
         return result
 
     async def release(self, deliveries: Collection[ClaimedDelivery]) -> None:

@@ -67,13 +67,12 @@ async def up(database: Database, *, restore_optional: bool = True) -> list[Migra
 
     `restore_optional` also applies an optional migration that was rolled back alone.
     """
-    async with database.connection() as connection:
-        numbers = await get_applied(connection)
+    numbers = await database.run(get_applied)
     refuse_newer(numbers)
     if not find_missing(numbers, restore_optional=restore_optional):
         return []
     try:
-        return await database.transact(lambda connection: apply_missing(connection, restore_optional=restore_optional))
+        return await database.transact(apply_missing, restore_optional=restore_optional)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
         raise SchemaMismatch(
             f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
@@ -151,8 +150,7 @@ async def is_empty(database: Database) -> bool:
 
 async def require_current(database: Database) -> None:
     """Refuse a schema that is older or newer than this program's."""
-    async with database.connection() as connection:
-        numbers = await get_applied(connection)
+    numbers = await database.run(get_applied)
     refuse_newer(numbers)
     if any(migration.name not in OPTIONAL for migration in find_missing(numbers)):
         raise SchemaMismatch(

@@ -5,7 +5,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import asyncpg
@@ -20,6 +20,7 @@ from headwater.db.sql import query
 
 log = structlog.get_logger()
 Connection: TypeAlias = "PoolConnectionProxy[Any] | asyncpg.Connection[Any]"
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -58,17 +59,28 @@ class Database:
         """Raise an error if the server does not answer."""
         await self._pool.fetchval(query("server_time"))
 
-    async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run `work` in one transaction. If the database ends it because of a deadlock, it runs again."""
-        return await self.run(work, in_transaction=True)
+    async def run(
+        self, work: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call `work`, a single statement, with a connection. If a deadlock ends it, it runs again."""
+        return await self._retry(lambda connection: work(connection, *args, **kwargs))
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]], *, in_transaction: bool = False) -> T:
-        """Run `work`, a single statement, and run it again like `transact` does."""
+    async def transact(
+        self, work: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call `work` with a connection in one transaction. If a deadlock ends it, it runs again."""
+
+        async def run(connection: Connection) -> T:
+            async with connection.transaction():
+                return await work(connection, *args, **kwargs)
+
+        return await self._retry(run)
+
+    async def _retry(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         for tries_left in reversed(range(_TRIES)):
             async with self._pool.acquire() as connection:
                 try:
-                    async with connection.transaction() if in_transaction else contextlib.nullcontext():
-                        return await work(connection)
+                    return await work(connection)
                 except _CONFLICTS:
                     if not tries_left:
                         raise

@@ -107,8 +107,7 @@ class DiscoveryRunner:
         """Save the items so far. Then pause the deadline and free the slot while a request waits for its budget."""
         await self._writer.save_part(found)
         why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
-        async with self._database.connection() as connection:
-            await sources.save_wait_reason(connection, found.claim, why)
+        await self._database.run(sources.save_wait_reason, found.claim, why)
         with deadline.paused():
             async with slot.yielded() if slot else contextlib.nullcontext():
                 yield

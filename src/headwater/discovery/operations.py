@@ -27,8 +27,7 @@ log = structlog.get_logger()
 
 async def explain_busy(context: DatabaseContext, source: Source) -> RunUnderWay:
     """Return the error for a source that another run or a poll is reading."""
-    async with context.database.connection() as connection:
-        other = await runs.run_under_way(connection, source.id)
+    other = await context.database.run(runs.run_under_way, source.id)
     why = "a poll or a backfill is reading it now; try again when it ends"
     if other:
         run_id, until = other
@@ -52,8 +51,7 @@ class RunOperations:
 
     async def get(self, run_id: int) -> RunRecord:
         """Return a run."""
-        async with self._context.database.connection() as connection:
-            found = await runs.list_runs(connection, RunFilter(run_id=run_id))
+        found = await self._context.database.run(runs.list_runs, RunFilter(run_id=run_id))
         if not found:
             raise HeadwaterError(f"There is no run {run_id}.", reason=Reason.UNKNOWN_RUN)
         return found[0]
@@ -90,8 +88,7 @@ class LiveRunOperations(RunOperations):
         await finish_or_cancel(self._under_way, grace_seconds)
 
     async def _begin(self, name: str, day: date | None) -> StartedRun:
-        async with self._context.database.connection() as connection:
-            source = await sources.require_source(connection, name)
+        source = await self._context.database.run(sources.require_source, name)
         wanted = self._choose_day(source, day)
         await rescue_expired(self._context)  # no other process may do it
         started = await self._runtime.runner.begin(source, Trigger.MANUAL, day=wanted)

@@ -101,7 +101,7 @@ class Poller:
         if not has_more:
             return await self._end_unchanged(found)
         try:
-            result = await self._database.transact(lambda connection: self._save(connection, found, profile))
+            result = await self._database.transact(self._save, found, profile)
         except LeaseLost:
             raise
         except HeadwaterError as error:
@@ -158,9 +158,7 @@ class Poller:
         return _make_result(found)
 
     async def _finish_polls(self, endings: Sequence[tuple[PollClaim, PollOutcome]]) -> list[bool]:
-        return await self._database.run(
-            lambda connection: sources.finish_polls(connection, endings, self._clock.now(), unhurried=True)
-        )
+        return await self._database.run(sources.finish_polls, endings, self._clock.now(), unhurried=True)
 
     async def _end_failed(self, found: DiscoveryResult, error: HeadwaterError) -> PollResult:
         claim, run = found.claim, found.run

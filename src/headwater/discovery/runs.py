@@ -92,8 +92,7 @@ class Runner:
             result = await self._poller.poll(started.claim, run=started.run, counters=counters, on_urls=on_urls)
         except LeaseLost as error:
             ending = RunEnding(Reason.WORKER_LOST, str(error))
-            async with self._database.connection() as connection:
-                await runs.end_run(connection, started.run, ending, self._clock.now())
+            await self._database.run(runs.end_run, started.run, ending, self._clock.now())
             raise
         ids = result.handoff_ids
         counts = await HandoffRunner(self._context).execute(ids) if ids is not None else None

@@ -308,8 +308,7 @@ class LiveSourceOperations(SourceOperations):
 
     async def test(self, target: str, on_stage: OnStage = lambda _: None) -> TrialResult:
         """Test each stage from a source or a URL to an extracted article. It saves nothing."""
-        async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, target)
+        source = await self._context.database.run(sources.get_source, target)
         trial = Trial(self._context, self._gate, self._sandbox, on_stage)
         if source:
             return await trial.test_source(source)

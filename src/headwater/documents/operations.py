@@ -81,10 +81,9 @@ class DocumentOperations:
     async def list_page(self, *, limit: int = 50, before: str | None = None, source: str | None = None) -> DocumentPage:
         """List documents, newest first, from the cursor `before` on."""
         position = _read_cursor(before) if before is not None else None
+        name = make_storable(source) if source else None
         rows = await self._context.database.transact(
-            lambda connection: documents.list_documents(
-                connection, limit=limit, before=position, source=make_storable(source) if source else None
-            )
+            documents.list_documents, limit=limit, before=position, source=name
         )
         last = rows[-1] if len(rows) == limit else None
         return DocumentPage(rows, f"{last.fetched_at:{_CURSOR_TIME}}_{last.id}" if last else None)
@@ -92,21 +91,19 @@ class DocumentOperations:
     async def get(self, document_id: int) -> Document:
         """Return a document with its text, provenance and earlier revisions."""
         _check_id(document_id)
-        async with self._context.database.connection() as connection:
-            document = await documents.get_document(connection, document_id)
+        document = await self._context.database.run(documents.get_document, document_id)
         if document is None:
             raise _unknown(document_id)
         return document
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> Hits:
         """Search titles and texts, best first."""
-        async with self._context.database.connection() as connection:
-            return Hits(await documents.search_documents(connection, make_storable(words), limit, offset))
+        search = documents.search_documents
+        return Hits(await self._context.database.run(search, make_storable(words), limit, offset))
 
     async def count(self) -> DocumentCounts:
         """Count documents and distinct texts."""
-        async with self._context.database.connection() as connection:
-            return await documents.count_documents(connection)
+        return await self._context.database.run(documents.count_documents)
 
     async def find(self, text: str) -> int:
         """Return the id of a document, given as its id or its URL."""

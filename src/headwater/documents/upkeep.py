@@ -164,8 +164,7 @@ class UpkeepOperations:
 
     async def _verify(self, journal: Journal, source_id: int | None, on_progress: OnProgress) -> None:
         progress, settings = journal.progress, self._context.settings
-        async with self._context.database.connection() as connection:
-            left, last = await extent_to_verify(connection, after=progress.after, source_id=source_id)
+        left, last = await self._context.database.run(extent_to_verify, after=progress.after, source_id=source_id)
         if not left:
             return
         if not self._corpus.folders():
@@ -195,7 +194,7 @@ class UpkeepOperations:
 
     async def _read_page(self, after: int, last: int, source_id: int | None) -> list[StoredDocument]:
         return await self._context.database.transact(
-            lambda connection: documents_to_verify(connection, after=after, last=last, source_id=source_id, limit=PAGE)
+            documents_to_verify, after=after, last=last, source_id=source_id, limit=PAGE
         )
 
     async def _find_source(self, name: str) -> int:

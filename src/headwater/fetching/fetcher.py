@@ -139,8 +139,7 @@ class Fetcher:
 
     async def _is_other_url(self, claim: Claim, url: str) -> bool:
         """Return whether a URL is more than another form of the claimed URL."""
-        async with self._database.connection() as connection:
-            known = await find_url(connection, url)
+        known = await self._database.run(find_url, url)
         return known is None or known.id != claim.url_id
 
     async def _is_other_page(self, claim: Claim, url: str) -> bool:
@@ -217,8 +216,7 @@ class Fetcher:
             raise
 
     async def _document_file(self, claim: Claim) -> RawFile | None:
-        async with self._database.connection() as connection:
-            known = await raw_file_of(connection, claim.url_id)
+        known = await self._database.run(raw_file_of, claim.url_id)
         return RawFile(*known) if known else None
 
     async def _has_raw_file(self, claim: Claim) -> bool:

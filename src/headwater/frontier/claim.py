@@ -24,13 +24,11 @@ async def claim(
 ) -> list[Claim]:
     """Claim up to `limit` URLs, each of another host, and lease those hosts."""
     claims, idle = await database.run(
-        lambda connection: frontier.claim_urls(
-            connection, now=now, until=now + lease, holder=holder, limit=limit, default_delay_ms=default_delay_ms
-        )
+        frontier.claim_urls, now=now, until=now + lease, holder=holder, limit=limit, default_delay_ms=default_delay_ms
     )
     if idle:
         # A transaction of its own sees URLs that came after the claim began to read.
-        await database.transact(lambda connection: hosts.set_next_work(connection, idle))
+        await database.transact(hosts.set_next_work, idle)
     return claims
 
 

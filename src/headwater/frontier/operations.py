@@ -205,9 +205,7 @@ class FrontierOperations:
             )
         ids = {url: found[digest] for url, digest in digests.items()}
         now = self._clock.now()
-        queued = await self._database.transact(
-            lambda connection: frontier.retry_urls(connection, ids.values(), priority, now)
-        )
+        queued = await self._database.transact(frontier.retry_urls, ids.values(), priority, now)
         return RetriedUrls([url for url in ids if ids[url] in queued], [url for url in ids if ids[url] not in queued])
 
     async def retry_all(
@@ -218,8 +216,7 @@ class FrontierOperations:
             raise BadRequest("Choose the URLs to retry: by status, reason, host or source.")
         if filters.status not in (None, *_ENDED):
             raise BadRequest("Only ended URLs can be retried: fetched or dead.")
-        async with self._database.connection() as connection:
-            checked = await _check(connection, filters)
+        checked = await self._database.run(_check, filters)
         async for retried in retry_all(self._database, self._clock.now(), checked, priority, after):
             yield retried
 
@@ -251,16 +248,14 @@ class FrontierOperations:
     ) -> list[HostLine]:
         now = self._clock.now()
         rows = await self._database.transact(
-            lambda connection: hosts.list_hosts(
-                connection,
-                now=now,
-                default_delay_ms=self._context.settings.host_delay_ms,
-                forever=FOREVER,
-                state=state,
-                after=after,
-                limit=limit,
-                only=only,
-            )
+            hosts.list_hosts,
+            now=now,
+            default_delay_ms=self._context.settings.host_delay_ms,
+            forever=FOREVER,
+            state=state,
+            after=after,
+            limit=limit,
+            only=only,
         )
         return [HostLine(**asdict(row), why=_explain(row, now)) for row in rows]
 

@@ -78,7 +78,7 @@ async def prune_log(database: Database, now: datetime, keep: timedelta) -> int:
     """Delete the attempts that ended more than `keep` ago from the fetch log. Return how many."""
     pruned = 0
     while True:
-        batch = await database.transact(lambda connection: frontier.prune_log(connection, now - keep, _PRUNE_BATCH))
+        batch = await database.transact(frontier.prune_log, now - keep, _PRUNE_BATCH)
         pruned += batch
         if batch < _PRUNE_BATCH:
             return pruned

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -27,6 +27,7 @@ from headwater.db.pool import Connection, Database, is_down, is_passing
 from headwater.frontier.retry import PRIORITY
 
 log = structlog.get_logger()
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Search engines change these fields by themselves, and fields that begin with an underscore.
@@ -191,7 +192,7 @@ async def _add_jobs(
 
 async def promote_successors(database: Database, now: datetime) -> int:
     """Queue the pages of one batch of successors whose earlier fetch is over; return how many."""
-    return await database.transact(lambda connection: jobs.promote_successors(connection, BATCH, PRIORITY, now))
+    return await database.transact(jobs.promote_successors, BATCH, PRIORITY, now)
 
 
 class HandoffRunner:
@@ -220,9 +221,7 @@ class HandoffRunner:
         try:
             await self._run(ids, ended)
             if others := [handoff_id for handoff_id in ids if handoff_id not in ended]:
-                by_others = await self._retry_while_down(
-                    lambda connection: handoffs.count_ended_handoffs(connection, others)
-                )
+                by_others = await self._retry_while_down(handoffs.count_ended_handoffs, others)
         except HandoffsMissing:
             return None
         except Exception as error:
@@ -235,8 +234,7 @@ class HandoffRunner:
         """Run the queued hand-offs of processes that died; return how many."""
         since = self._clock.now() - self._longest_pause()
         try:
-            async with self._database.connection() as connection:
-                abandoned = await handoffs.list_abandoned_ids(connection, since, _MOST_ABANDONED)
+            abandoned = await self._database.run(handoffs.list_abandoned_ids, since, _MOST_ABANDONED)
             await self._run(abandoned, {})
         except HandoffsMissing:
             return 0
@@ -252,17 +250,12 @@ class HandoffRunner:
 
     async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[ClaimedHandoff]]:
         lease = Lease(self._holder, uuid4(), self._clock.now() + self._lease, 1)
-        claimed = await self._retry_while_down(
-            lambda connection: handoffs.claim_handoffs(connection, ids, lease, BATCH)
-        )
-        return lease, claimed
+        return lease, await self._retry_while_down(handoffs.claim_handoffs, ids, lease, BATCH)
 
     async def _attempt(self, lease: Lease, batch: Sequence[ClaimedHandoff], ended: Outcomes) -> None:
         ids = [handoff.id for handoff in batch]
         try:
-            made = await self._database.transact(
-                lambda connection: self._make(connection, ids, lease.token, self._clock.now())
-            )
+            made = await self._database.transact(self._make, ids, lease.token, self._clock.now())
             ended.update((outcome.id, outcome) for outcome in made)
         except HandoffsMissing:
             raise
@@ -290,17 +283,17 @@ class HandoffRunner:
 
     async def _end(self, lease: Lease, outcomes: Sequence[HandoffOutcome], error: Exception, ended: Outcomes) -> None:
         message = clean(f"{type(error).__name__}: {error}")[:_MAX_ERROR_LENGTH]
-        saved = await self._retry_while_down(
-            lambda connection: handoffs.end_handoffs(connection, outcomes, lease.token, message)
-        )
+        saved = await self._retry_while_down(handoffs.end_handoffs, outcomes, lease.token, message)
         ended.update((outcome.id, outcome) for outcome in saved if outcome.status is not HandoffStatus.QUEUED)
 
-    async def _retry_while_down(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _retry_while_down(
+        self, statement: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """Run a statement; while the database is down, try again until the patience ends."""
         give_up = self._clock.now() + self._patience
         while True:
             try:
-                return await self._database.run(statement)
+                return await self._database.run(statement, *args, **kwargs)
             except Exception as error:
                 if not is_down(error) or self._clock.now() >= give_up:
                     raise

@@ -90,8 +90,7 @@ class HandoffOperations:
         """Retry a failed hand-off, or its failed job; return its new state."""
         handoff = await self.get_handoff(handoff_id)
         if handoff.status is HandoffStatus.FAILED:
-            async with self._database.connection() as connection:
-                requeued = await handoffs.requeue_handoffs(connection, [handoff_id])
+            requeued = await self._database.run(handoffs.requeue_handoffs, [handoff_id])
             await HandoffRunner(self._context).execute(requeued)
         elif handoff.job_id is not None and handoff.job_status is JobStatus.FAILED:
             await self._retry_jobs([handoff.job_id])
@@ -136,8 +135,7 @@ class HandoffOperations:
         if only.source is None and only.reason is None and only.scrape_run_id is None:
             raise BadRequest("Give at least one of source, reason, scrape_run_id.")
         _require("reason", only.reason, tuple(Reason))
-        async with self._database.connection() as connection:
-            await _require_source(connection, only.source)
+        await self._database.run(_require_source, only.source)
         retried, last = 0, 0
         while ids := await self._list_failed_ids(only, last):
             retried += len(await self._retry_jobs(ids))
@@ -155,12 +153,10 @@ class HandoffOperations:
         return Backlog(queued, failed, waiting, since)
 
     async def _list_failed_ids(self, only: JobFilter, after: int) -> list[int]:
-        async with self._database.connection() as connection:
-            return await jobs.list_failed_ids(connection, only, after=after, limit=BATCH)
+        return await self._database.run(jobs.list_failed_ids, only, after=after, limit=BATCH)
 
     async def _retry_jobs(self, ids: Collection[int]) -> set[int]:
-        now = self._context.clock.now()
-        return await self._database.transact(lambda connection: jobs.retry_jobs(connection, ids, PRIORITY, now))
+        return await self._database.transact(jobs.retry_jobs, ids, PRIORITY, self._context.clock.now())
 
 
 def _require(field: str, value: str | None, known: Sequence[str]) -> None:

@@ -66,9 +66,7 @@ class Budgets:
     async def try_acquire(self, source: str, host: str) -> datetime | None:
         """Count a request of a source, or return when the source may try again."""
         mark, child = fingerprint(self.key), self._split.child_of(source)
-        return await self._database.transact(
-            lambda connection: budgets.spend(connection, mark, host, child, self._split, self._clock.now())
-        )
+        return await self._database.transact(budgets.spend, mark, host, child, self._split, self._clock.now())
 
     async def read_answer(self, host: str, response: Response) -> None:
         """Save the limit in a host's answer. A 429 stops all requests until Retry-After, or for an hour."""

@@ -156,10 +156,10 @@ class Gate:
         delay_ms, now = self._settings.host_delay_ms, self.clock.now()
         until = now + timedelta(seconds=self._settings.lease_seconds)
         leases = [(host, Lease(self._holder, uuid4(), until, 1)) for host in wanted]
-        answers = await self._database.run(lambda connection: hosts.lease_hosts(connection, leases, now, delay_ms))
+        answers = await self._database.run(hosts.lease_hosts, leases, now, delay_ms)
         new = {host: self._key_of(host) for host, (known, _) in zip(wanted, answers, strict=True) if known is None}
         if new:
-            await self._database.run(lambda connection: hosts.add_hosts(connection, new))
+            await self._database.run(hosts.add_hosts, new)
             added = iter(await self._lease_hosts([host for host in wanted if host in new]))
         return [
             (known, HostLease(known, lease.token, until, delay_ms) if is_leased else None) if known else next(added)
@@ -171,7 +171,7 @@ class Gate:
         releases = [lease.release(now) for lease in leases]
         # A host's wish to be left alone is safe on disk before the host is free.
         is_lazy = not any(lease.is_throttled or lease.blocked_until for lease in leases)
-        await self._database.run(lambda connection: hosts.release_polled_hosts(connection, releases, is_lazy=is_lazy))
+        await self._database.run(hosts.release_polled_hosts, releases, is_lazy=is_lazy)
         return [None] * len(leases)
 
     async def send(
@@ -279,8 +279,7 @@ class Gate:
 
     async def get_or_create_host(self, host: str) -> HostRecord:
         """Return the record of a host; create it if the host is new."""
-        async with self._database.connection() as connection:
-            return await hosts.get_or_create_host(connection, host, self._key_of(host))
+        return await self._database.run(hosts.get_or_create_host, host, self._key_of(host))
 
     async def refresh_robots(self, url: str) -> HostRecord:
         """Read the robots.txt for a URL if ours is old, and return the record of the host.
@@ -318,8 +317,7 @@ class Gate:
             raise self._block(lease, str(error)) from error
         delay_ms = capped_crawl_delay_ms(crawl_delay, self._settings.crawl_delay_cap_seconds)
         now = self.clock.now()
-        async with self._database.connection() as connection:
-            delay_ms = await hosts.save_robots(connection, lease.host, text, delay_ms, now)
+        delay_ms = await self._database.run(hosts.save_robots, lease.host, text, delay_ms, now)
         lease.host = replace(lease.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
 
     async def _read_robots(self, lease: HostLease, url: str) -> str | None:

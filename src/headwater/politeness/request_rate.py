@@ -56,8 +56,7 @@ class Pace:
         if first is not None and now <= first + self.gap / 10:
             moment = first
         else:
-            async with self.database.connection() as connection:
-                moment = await sources.reserve_request(connection, self.source_id, now + lead, self.gap, first)
+            moment = await self.database.run(sources.reserve_request, self.source_id, now + lead, self.gap, first)
         await wait_until(moment, self.clock)
 
 

@@ -117,9 +117,7 @@ class SourceOperations:
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. The running poller polls it when it is due: at once, or at its schedule."""
         configured, prepared = prepare_settings(name, kind, settings)
-        source, was_removed = await self._context.database.transact(
-            lambda connection: self._insert(connection, name, kind, configured, prepared)
-        )
+        source, was_removed = await self._context.database.transact(self._insert, name, kind, configured, prepared)
         if was_removed:
             await self._requeue_urls(name)
         return source
@@ -232,7 +230,7 @@ class SourceOperations:
 
     async def check_removable(self, name: str) -> None:
         """Raise OperatorError if no source, also no removed one, has this name."""
-        if await self._context.database.transact(lambda connection: sources.lock_source(connection, name)) is None:
+        if await self._context.database.transact(sources.lock_source, name) is None:
             raise sources.unknown_source(name)
 
     async def _end_urls(self, source_id: int) -> int:
@@ -298,8 +296,7 @@ class SourceOperations:
         return export_opml(await self._get_all(), self._context.clock.now())
 
     async def _get_all(self) -> list[Source]:
-        async with self._context.database.connection() as connection:
-            return await sources.get_all_sources(connection)
+        return await self._context.database.run(sources.get_all_sources)
 
 
 async def _lock_source(connection: Connection, name: str) -> Source:

@@ -45,8 +45,7 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
         await in_thread(_refuse_occupied, data)
         missing = await _refuse_damaged(folder, manifest, on_step)
         async with open_database(settings) as database:
-            async with database.connection() as connection:
-                await dump.refuse_occupied(connection, place)
+            await database.run(dump.refuse_occupied, place)
             async with in_threads(_temporary_corpus(data)) as temporary:
                 differing = await _copy_raw_files(folder, manifest, temporary, on_step)
                 async with dump.loading(database, place) as connection:
