@@ -11,7 +11,7 @@ help:
 	@echo "make demo    set up, then run the whole flow offline on a small web of its own (ARGS=--serve keeps it up)"
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
-	@echo "make check   set up, then lint, types, import rules and docker/"
+	@echo "make check   set up, then lint, types, import rules, prose and docker/"
 	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract and -pdf measure a part"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
@@ -44,6 +44,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python -m tools.check_prose
 	$(BIN)/hadolint --failure-threshold warning docker/Dockerfile*
 	$(BIN)/yamllint --strict docker
 
