@@ -20,7 +20,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.http.client import HttpClient
 from headwater.politeness.api_budget import Budgets
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from headwater.sources.run import Http
 from tests import kinds
 from tests.harness import open_harness
@@ -83,8 +83,8 @@ class PaidHarness:
         runtime = self.harness.runtime
         added = await self.harness.operations.sources.create(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
-        pace = Pace(runtime.context.database, runtime.context.clock, added.id, kind.gap)
-        return Http(runtime.gate, runtime.sandbox, kind, pace, kind.fetch_profile(source))
+        rate = RequestRate(runtime.context.database, runtime.context.clock, added.id, kind.gap)
+        return Http(runtime.gate, runtime.sandbox, kind, rate, kind.fetch_profile(source))
 
     async def spent(self) -> dict[tuple[str, str], int]:
         rows = await self.harness.rows("SELECT host, child, sum(requests)::int FROM budget_spending GROUP BY 1, 2")

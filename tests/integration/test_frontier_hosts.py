@@ -56,17 +56,17 @@ async def test_a_group_is_as_slow_as_the_slowest_and_forgets_one_that_leaves(fro
     await frontier.put("http://slow.test/1", "http://quick.test/1")
     await frontier.rows("UPDATE host_state SET crawl_delay_ms = 30000 WHERE host = 'slow.test'")
     await operator_hosts.group_hosts(frontier.database, "news", ["slow.test", "quick.test"])
-    assert (await host_row(frontier, "quick.test"))["crawl_delay_ms"] == 30000
+    assert (await get_host(frontier, "quick.test")).crawl_delay_ms == 30000
     await operator_hosts.ungroup_hosts(frontier.database, ["slow.test"])
-    assert (await host_row(frontier, "quick.test"))["crawl_delay_ms"] is None
-    assert (await host_row(frontier, "slow.test"))["crawl_delay_ms"] == 30000
+    assert (await get_host(frontier, "quick.test")).crawl_delay_ms is None
+    assert (await get_host(frontier, "slow.test")).crawl_delay_ms == 30000
 
 
-async def host_row(frontier: Frontier, host: str) -> dict[str, object]:
+async def get_host(frontier: Frontier, host: str) -> hosts.HostFacts:
     async with frontier.database.connection() as connection:
-        row = await hosts.get_host(connection, host)
-    assert row
-    return row
+        found = await hosts.get_host(connection, host)
+    assert found
+    return found
 
 
 @both_servers
@@ -83,11 +83,12 @@ async def test_no_pause_is_lost_on_the_way_from_one_turn_to_another(frontier: Fr
         lambda: operator_hosts.ungroup_hosts(frontier.database, ["a.test"]),
     ):
         await move()
-        row = await host_row(frontier, "a.test")
-        assert (row["not_before"], row["ready_at"], row["backoff_ms"]) == (late, late, 7000)
+        key = (await get_host(frontier, "a.test")).politeness_key
+        turn = await frontier.rows(f"SELECT not_before, ready_at, backoff_ms FROM host_state WHERE host = '{key}'")
+        assert turn == [(late, late, 7000)]
         frontier.now = late - SECOND
         assert await frontier.take() == []
-    assert row["politeness_key"] == "a.test"
+    assert key == "a.test"
     frontier.now = late
     assert len(await frontier.take()) == 1
 

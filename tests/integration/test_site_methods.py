@@ -14,7 +14,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.db import sources
 from headwater.feeds.results import FeedLink
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http
@@ -106,8 +106,8 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, har
     site.answers[MAP] = Answer(page("No such page"), headers=HTML)
     source = await harness.operations.sources.create("news", "site", {"site_url": HOME})
     kind, runtime = get_kind(source), harness.runtime
-    pace = Pace(runtime.context.database, runtime.context.clock, source.id, timedelta(milliseconds=10))
-    http = Http(runtime.gate, runtime.sandbox, kind, pace, kind.fetch_profile("news"))
+    rate = RequestRate(runtime.context.database, runtime.context.clock, source.id, timedelta(milliseconds=10))
+    http = Http(runtime.gate, runtime.sandbox, kind, rate, kind.fetch_profile("news"))
     assert await find_feeds(http, HOME) == [
         FeedLink("http://news.test/news.rss", "News"),
         FeedLink("http://news.test/comments/feed", "Comments"),

@@ -9,6 +9,7 @@ from msgspec.structs import fields
 
 from headwater import Kind
 from headwater.core.errors import OperatorError
+from headwater.politeness.gate import asks_api
 from headwater.sources.registry import configure
 from tests import kinds
 
@@ -57,8 +58,8 @@ def test_the_fetch_profile_follows_the_settings() -> None:
     """Spec 1.7: the default browser profile is full. A browser never calls an API."""
     profile = configure("s", "plain", {"needs_browser": True}).fetch_profile("s")
     assert (profile.needs_browser, profile.stealth) == (True, "full")
-    assert not profile.asks_api("http://news.test/page")
-    assert profile.asks_api("http://api.test/list")
+    assert not asks_api(profile, "http://news.test/page")
+    assert asks_api(profile, "http://api.test/list")
     assert not configure("s", "plain", {}).fetch_profile("s").needs_browser
 
 

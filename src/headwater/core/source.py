@@ -44,11 +44,6 @@ class FetchProfile:
     needs_browser: bool = False  # a browser makes all other requests
     stealth: str = "full"  # the browser's profile
 
-    def asks_api(self, url: str) -> bool:
-        """Return whether a request for a normalized URL goes to a declared API."""
-        address = url.partition("://")[2]
-        return any(address.startswith(part if "/" in part else f"{part}/") for part in self.api_hosts)
-
 
 class Timeout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long one request may take, in seconds. `total` limits the whole request."""

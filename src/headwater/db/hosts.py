@@ -1,7 +1,7 @@
 """Hosts and their turns: queries/hosts.sql as typed functions."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headwater.core.frontier import HostRecord, HostRelease, HostState
@@ -9,7 +9,7 @@ from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_record
 
 
 @record
@@ -44,6 +44,23 @@ class HostCounts:
     in_use: int
     blocked: int
     closed: int
+
+
+@record
+class HostFacts:
+    """A host, and the turn that its URLs wait for."""
+
+    host: str
+    politeness_key: str
+    not_before: datetime
+    crawl_delay_ms: int | None
+    backoff_ms: int
+    last_throttled_at: datetime | None
+    blocked_reason: Reason | None
+    closed_until: datetime | None
+    robots_txt: str | None
+    robots_fetched_at: datetime | None
+    lease_holder: str | None
 
 
 def read_host_record(row: Mapping[str, Any]) -> HostRecord:
@@ -184,16 +201,20 @@ async def list_hosts(
     return [HostRow(**{**row, "state": HostState(row["state"])}) for row in rows]
 
 
-async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
-    """Return the row of a host, with the turn of its politeness key."""
+async def get_host(connection: Connection, host: str) -> HostFacts | None:
+    """Return a host, with the turn of its politeness key."""
     row = await connection.fetchrow(query("get_host"), host)
-    return dict(row) if row else None
+    if row is None:
+        return None
+    # The driver returns infinite times without a time zone.
+    times = {name: row[name] and row[name].replace(tzinfo=UTC) for name in ("not_before", "closed_until")}
+    return to_record(HostFacts, row, **times)
 
 
 async def get_politeness_key(connection: Connection, host: str) -> str | None:
     """Return the politeness key of a host; None for an unknown host."""
-    row = await get_host(connection, host)
-    return row["politeness_key"] if row else None
+    known = await get_host(connection, host)
+    return known.politeness_key if known else None
 
 
 async def close_host(connection: Connection, key: str, until: datetime) -> None:

@@ -1,7 +1,7 @@
 """Everything that is stored about one URL, read as of one moment: typed functions over queries/why.sql."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -10,7 +10,7 @@ from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import Source
-from headwater.db import hosts
+from headwater.db.hosts import HostFacts, get_host
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
 
@@ -128,23 +128,6 @@ class UrlFacts:
     """Newest first."""
 
 
-@record
-class HostFacts:
-    """A host, and the turn that its URLs wait for."""
-
-    host: str
-    politeness_key: str
-    not_before: datetime
-    crawl_delay_ms: int | None
-    backoff_ms: int
-    last_throttled_at: datetime | None
-    blocked_reason: Reason | None
-    closed_until: datetime | None
-    robots_txt: str | None
-    robots_fetched_at: datetime | None
-    lease_holder: str | None
-
-
 class StoredUrl(NamedTuple):
     """A URL with its host and its source."""
 
@@ -165,7 +148,7 @@ async def read_url(connection: Connection, url_hash: bytes, now: datetime) -> St
 
 async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUrl:
     page_id = row["page_id"] or row["id"]
-    host = await hosts.get_host(connection, row["host"])
+    host = await get_host(connection, row["host"])
     assert host is not None, "each URL has a host"
     addresses = await connection.fetch(query("why_addresses"), row["id"], MAX_ROWS)
     sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS)
@@ -190,11 +173,7 @@ async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUr
     source = Source(
         row["source_id"], row["source_name"], row["kind"], row["settings"], row["enabled"], row["created_at"]
     )
-    # The driver returns infinite times without a time zone.
-    times = {name: host[name] and host[name].replace(tzinfo=UTC) for name in ("not_before", "closed_until")}
-    return StoredUrl(
-        facts, row["depth"], row["hops"], source, row["page_delay_ms"], to_record(HostFacts, host, **times)
-    )
+    return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], host)
 
 
 async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:

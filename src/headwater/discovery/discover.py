@@ -21,7 +21,7 @@ from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, FoundItem
 from headwater.politeness.gate import Gate
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import check_item, refuse_shared_paths
@@ -50,9 +50,9 @@ class DiscoveryRunner:
         timeout = asyncio.timeout(kind.deadline)
         while_waiting = partial(self._wait_for_budget, found, Deadline(timeout), slot)
         try:
-            pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
+            rate = RequestRate(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
             profile = kind.fetch_profile(source.name)
-            http = Http(self._gate, self._sandbox, kind, pace, profile, while_waiting=while_waiting, slot=slot)
+            http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting=while_waiting, slot=slot)
             run = Run(
                 http,
                 found.state,

@@ -18,7 +18,7 @@ from headwater.db.pool import is_down
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.feeds.results import Feed
 from headwater.politeness.gate import Gate
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind, check_item, refuse_shared_paths
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
@@ -55,7 +55,7 @@ class _StageFailed(Exception):
     """A stage has failed. The stage holds the error."""
 
 
-class _NoPace(Pace):
+class _UnlimitedRate(RequestRate):
     """For a few requests of no source: only the pauses of hosts apply."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _NoPace(Pace):
 
 def make_http(gate: Gate, sandbox: Sandbox) -> Http:
     """Return a client for requests of no source."""
-    return Http(gate, sandbox, Kind(), _NoPace(), FetchProfile())
+    return Http(gate, sandbox, Kind(), _UnlimitedRate(), FetchProfile())
 
 
 class Trial:
@@ -101,9 +101,9 @@ class Trial:
                 if not methods:
                     raise HeadwaterError("It is not polled: its pages are submitted.")
                 found.append(f"a source of kind {source.kind}, read by {', '.join(methods)}")
-            pace = Pace(self._context.database, self._context.clock, source.id, kind.gap)
+            rate = RequestRate(self._context.database, self._context.clock, source.id, kind.gap)
             profile = kind.fetch_profile(source.name)
-            self._http = Http(self._gate, self._sandbox, kind, pace, profile, while_waiting=_refuse_to_wait)
+            self._http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting=_refuse_to_wait)
             feed_url = source.settings.get("feed_url")
             if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
                 await self._test_address(feed_url)

@@ -52,6 +52,12 @@ host_of = lru_cache(maxsize=4096)(urls.host_of)  # polls ask for the same URLs a
 LeaseAnswer = tuple[HostRecord, HostLease | None]
 
 
+def asks_api(profile: FetchProfile, url: str) -> bool:
+    """Return whether a request for a normalized URL goes to a declared API of its source."""
+    address = url.partition("://")[2]
+    return any(address.startswith(part if "/" in part else f"{part}/") for part in profile.api_hosts)
+
+
 class Gate:
     """Sends requests to leased hosts: one at a time for each host, each in the host's turn."""
 
@@ -97,7 +103,7 @@ class Gate:
         A declared API needs no lease and no robots.txt: the caller keeps its source's rate, so `on_sent` runs when the
         request has left. For any other host the gate keeps the host's turn, so `on_sent` runs at once.
         """
-        if profile.asks_api(url):
+        if asks_api(profile, url):
             return await self._send_now(url, headers or {}, limits or self.limits, profile, on_sent)
         if on_sent:
             on_sent()
@@ -184,7 +190,7 @@ class Gate:
         profile: FetchProfile = _NO_SOURCE,
     ) -> Response:
         """Request a URL of a leased host in the host's turn, if robots.txt allows it. An API has no robots.txt."""
-        is_api = profile.asks_api(url)
+        is_api = asks_api(profile, url)
         if not is_api:
             await self.obey_robots(lease, url)
             if profile.needs_browser:
@@ -267,7 +273,7 @@ class Gate:
 
     def is_paid(self, url: str, profile: FetchProfile) -> bool:
         """Return whether a request carries the key and counts against a budget."""
-        return profile.budget is not None and profile.asks_api(url) and self._client.is_confidential(url)
+        return profile.budget is not None and asks_api(profile, url) and self._client.is_confidential(url)
 
     def check_key(self, response: Response, profile: FetchProfile) -> None:
         """Raise OperatorError if an API refused our key."""

@@ -13,7 +13,7 @@ from headwater.politeness.worker_slots import wait_until
 
 
 @dataclass(slots=True)
-class Pace:
+class RequestRate:
     """Gives each request of a source its moment. Two moments are never closer than the rate allows.
 
     The requests of one run also leave a gap apart. Other runs keep to the moments, even if a request is late for its

@@ -30,7 +30,7 @@ from headwater.feeds.results import Feed, FeedLink
 from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from headwater.politeness.robots import named_sitemaps
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
@@ -123,14 +123,14 @@ class Page:
 
 
 class Http:
-    """Requests for a kind. They pass the gate at the source's pace, and a temporary failure is tried again."""
+    """Requests for a kind. They pass the gate at the source's rate, and a temporary failure is tried again."""
 
     def __init__(
         self,
         gate: Gate,
         sandbox: Sandbox,
         settings: RequestSettings,
-        pace: Pace,
+        rate: RequestRate,
         profile: FetchProfile,
         *,
         while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
@@ -140,7 +140,7 @@ class Http:
         self._gate = gate
         self._sandbox = sandbox
         self._retry = settings.retry
-        self._pace = pace
+        self._rate = rate
         self._profile = profile
         self._while_waiting = while_waiting
         self._slot = slot
@@ -201,15 +201,15 @@ class Http:
         raise error
 
     async def _send(self, url: str, headers: Mapping[str, str] | None) -> Response:
-        """Send a request at the source's pace. A request whose budget is used up waits, and holds nothing meanwhile."""
+        """Send a request at the source's rate. A request whose budget is used up waits, and holds nothing meanwhile."""
         if self._profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
         while True:
             try:
-                async with self._in_flight, self._pace.turn() as on_sent:
+                async with self._in_flight, self._rate.turn() as on_sent:
                     while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
                         await asyncio.sleep(quiet)
-                        await self._pace.wait()
+                        await self._rate.wait()
                     return await self._gate.get(
                         url,
                         headers=headers,

@@ -180,9 +180,8 @@ ORDER BY page.host
 
 -- name: get_host
 -- $1 host
-SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_before, k.ready_at, k.crawl_delay_ms,
-       k.backoff_ms, k.last_throttled_at, k.blocked_reason, k.closed_until, h.keeps_slash, h.robots_txt, h.robots_fetched_at,
-       k.lease_holder, k.lease_until, k.reserved_until
+SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_before, k.crawl_delay_ms, k.backoff_ms,
+       k.last_throttled_at, k.blocked_reason, k.closed_until, h.robots_txt, h.robots_fetched_at, k.lease_holder
 FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.host) WHERE h.host = $1
 
 -- name: close_host

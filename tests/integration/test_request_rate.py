@@ -11,7 +11,7 @@ import pytest
 from headwater.core.errors import ExchangeFailed
 from headwater.core.reasons import Reason
 from headwater.db import sources
-from headwater.politeness.request_rate import Pace
+from headwater.politeness.request_rate import RequestRate
 from tests.govuk import MovingClock
 from tests.harness import AppHarness
 
@@ -22,9 +22,9 @@ async def add_source(harness: AppHarness) -> int:
     return (await harness.operations.sources.create("news", "site", {"feed_url": "http://news.test/feed"})).id
 
 
-async def moment_after_next(harness: AppHarness, pace: Pace, after: datetime) -> datetime:
-    """Return the moment after the pace's next one, without waiting for it. It differs from `after`."""
-    waiting = asyncio.create_task(pace.wait())
+async def moment_after_next(harness: AppHarness, rate: RequestRate, after: datetime) -> datetime:
+    """Return the moment after the rate's next one, without waiting for it. It differs from `after`."""
+    waiting = asyncio.create_task(rate.wait())
     async with asyncio.timeout(10):
         while not (
             found := await harness.rows("SELECT next_request_at FROM sources WHERE next_request_at > $1", after)
@@ -58,18 +58,18 @@ async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(harness:
     async with context.database.connection() as connection:
         first = await sources.reserve_request(connection, source, context.clock.now() - GAP / 2, GAP)
     async with asyncio.timeout(GAP.total_seconds() / 60):
-        await Pace(context.database, context.clock, source, GAP, first).wait()
+        await RequestRate(context.database, context.clock, source, GAP, first).wait()
 
 
 async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(harness: AppHarness) -> None:
     """Several requests leave at once, and each takes a while, as on a busy machine or a new connection."""
     source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
-    pace = Pace(harness.runtime.context.database, clock, source, timedelta(milliseconds=100))
+    rate = RequestRate(harness.runtime.context.database, clock, source, timedelta(milliseconds=100))
     turns: list[tuple[float, float]] = []
     answers = asyncio.Barrier(4)  # no request waits for it before all have left
 
     async def ask() -> None:
-        async with pace.turn() as note_sent:
+        async with rate.turn() as note_sent:
             begun = time.monotonic()
             clock.set(clock.now() + timedelta(milliseconds=50))
             turns.append((begun, time.monotonic()))
@@ -84,7 +84,7 @@ async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that
 async def test_moments_follow_a_run_that_is_late(harness: AppHarness) -> None:
     """Otherwise the moments of another run, in any process, would fall between its own."""
     source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
-    late = Pace(harness.runtime.context.database, clock, source, GAP)
+    late = RequestRate(harness.runtime.context.database, clock, source, GAP)
     async with late.turn() as note_sent:
         clock.set(clock.now() + 1.5 * GAP)
         sent = clock.now()
@@ -103,23 +103,23 @@ async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_w
             return begun + timedelta(minutes=next(minutes))
 
     monkeypatch.setattr("headwater.politeness.request_rate._now", lambda: next(minutes) * 60.0)
-    pace = Pace(harness.runtime.context.database, SlowClock(begun), source, GAP)
-    async with pace.turn() as note_sent:
+    rate = RequestRate(harness.runtime.context.database, SlowClock(begun), source, GAP)
+    async with rate.turn() as note_sent:
         note_sent()
     sent = begun + timedelta(minutes=next(minutes) - 1)
-    assert await moment_after_next(harness, pace, sent + GAP) >= sent + 2 * GAP
+    assert await moment_after_next(harness, rate, sent + GAP) >= sent + 2 * GAP
 
 
 async def test_a_request_that_does_not_leave_delays_no_other(harness: AppHarness) -> None:
     """Its request fails before it leaves, or its caller is cancelled."""
     source, context = await add_source(harness), harness.runtime.context
-    pace = Pace(context.database, context.clock, source, timedelta(milliseconds=1))
+    rate = RequestRate(context.database, context.clock, source, timedelta(milliseconds=1))
     with pytest.raises(ExchangeFailed):
-        async with pace.turn():
+        async with rate.turn():
             raise ExchangeFailed("nobody is there", reason=Reason.NETWORK, url="http://api.test/")
-    async with pace.turn():
-        waiting = asyncio.create_task(pace.turn().__aenter__())
+    async with rate.turn():
+        waiting = asyncio.create_task(rate.turn().__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
-    async with asyncio.timeout(10), pace.turn():
+    async with asyncio.timeout(10), rate.turn():
         pass
