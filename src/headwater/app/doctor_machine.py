@@ -23,7 +23,7 @@ from headwater.canonical.redis import open_redis
 from headwater.core.errors import HeadwaterError, SandboxFailed
 from headwater.core.settings import Settings
 from headwater.db.pool import without_password
-from headwater.feeds.parser import parse_feed_page
+from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
 from headwater.sandbox.pool import make_sandbox
@@ -163,7 +163,7 @@ async def check_sandbox(settings: Settings) -> Finding:
     try:
         async with make_sandbox(settings) as sandbox:
             url = "http://example.org/feed"
-            await sandbox.run(parse_feed_page, _FEED, url, None, returns=Feed, seconds=settings.sandbox_timeout_seconds)
+            await sandbox.run(parse_feed, _FEED, url, None, returns=Feed, seconds=settings.sandbox_timeout_seconds)
     except SandboxFailed as error:
         cause = error.__cause__
         why = f" ({cause.strerror})" if isinstance(cause, OSError) else ""

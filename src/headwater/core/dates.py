@@ -80,27 +80,21 @@ def parse_local_date(text: str) -> datetime | None:
     if not text or len(text) > _LONGEST:
         return None
     try:
-        read = _read_iso if text[0].isdecimal() else _read_usual
-        return _in_range(read(text) or _read_loosely(text))
+        return _in_range(_read_usual(text) or _read_loosely(text))
     except (ValueError, OverflowError):
         return None
 
 
 def _read_usual(text: str) -> datetime | None:
-    """Read the usual form of RFC 822. This is faster than the loose reader."""
+    """Read ISO 8601 or the usual form of RFC 822. This is faster than the loose reader."""
     try:
+        if text[0].isdecimal():
+            return datetime.fromisoformat(text)
         weekday, day, month, year, clock, zone = text.split(" ")
         if weekday not in _USUAL_WEEKDAYS or clock[2:3] != ":" or len(clock) != len("10:30:00"):
             return None
         return datetime.fromisoformat(f"{year}-{_USUAL_MONTHS[month]}-{day}T{clock}{_USUAL_ZONES[zone]}")
     except (ValueError, KeyError):
-        return None
-
-
-def _read_iso(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
         return None
 
 
@@ -132,7 +126,8 @@ def _day_in_words(text: str) -> datetime | None:
     if month is None or len(numbers) != 2:
         return None
     day, year = numbers if len(numbers[0]) <= 2 else reversed(numbers)
-    return datetime(_full_year(year), month, int(day), tzinfo=UTC)
+    century = 0 if len(year) != 2 else 2000 if int(year) < 50 else 1900
+    return datetime(century + int(year), month, int(day), tzinfo=UTC)
 
 
 def _month(word: str) -> int | None:
@@ -140,13 +135,6 @@ def _month(word: str) -> int | None:
     if number is None or not (_MONTHS[number - 1].startswith(word) or word == "sept"):
         return None
     return number
-
-
-def _full_year(digits: str) -> int:
-    year = int(digits)
-    if len(digits) == 2:
-        return year + (2000 if year < 50 else 1900)
-    return year
 
 
 def _at(day: datetime, clock: re.Match[str]) -> datetime:

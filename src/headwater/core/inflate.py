@@ -70,11 +70,6 @@ class Inflater:
         if self._streams_begun == _MAX_GZIP_MEMBERS:
             raise BadEncoding("too many gzip members")
         self._streams_begun += 1
-        self._stream = zlib.decompressobj(self._framing(data))
-        return True
-
-    def _framing(self, data: bytes) -> int:
-        if self._gzip:
-            return _GZIP
         looks_like_zlib = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
-        return _ZLIB if looks_like_zlib else _RAW_DEFLATE
+        self._stream = zlib.decompressobj(_GZIP if self._gzip else _ZLIB if looks_like_zlib else _RAW_DEFLATE)
+        return True

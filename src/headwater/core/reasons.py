@@ -103,26 +103,10 @@ class Reason(StrEnum):
 
     # The state of a hand-off or a delivery.
     QUEUED_FROM_SCRAPE = "queued_from_scrape", HANDOFF, "A run found the item, which waits to be handed off."
-    INGESTION_JOB_QUEUED = (
-        "ingestion_job_queued",
-        HANDOFF,
-        "A job was created for the item. It is ready when its page is stored.",
-    )
-    INGESTION_JOB_ALREADY_ACTIVE = (
-        "ingestion_job_already_active",
-        HANDOFF,
-        "A job for this payload of the item already waits for its page.",
-    )
-    INGESTION_JOB_ALREADY_READY = (
-        "ingestion_job_already_ready",
-        HANDOFF,
-        "A job for this payload of the item is already ready.",
-    )
-    INGESTION_JOB_ALREADY_FAILED = (
-        "ingestion_job_already_failed",
-        HANDOFF,
-        "A job for this payload of the item failed, and its page is still dead. Retry the job to try again.",
-    )
+    INGESTION_JOB_QUEUED = "ingestion_job_queued", HANDOFF, "A job was created. It is ready when its page is stored."
+    INGESTION_JOB_ALREADY_ACTIVE = "ingestion_job_already_active", HANDOFF, "A job of this payload waits for its page."
+    INGESTION_JOB_ALREADY_READY = "ingestion_job_already_ready", HANDOFF, "A job of this payload is already ready."
+    INGESTION_JOB_ALREADY_FAILED = "ingestion_job_already_failed", HANDOFF, "A job of this payload failed. Retry it."
     PAGE_NOT_FETCHED = "page_not_fetched", HANDOFF, "The source's pages are not fetched, so no job waits for one."
     RETRY_EXHAUSTED = "retry_exhausted", HANDOFF, "Every attempt failed for a temporary reason."
     SUPERSEDED = "superseded", HANDOFF, "The receiver accepted a later delivery of the same document or job."
@@ -141,11 +125,7 @@ class Reason(StrEnum):
     UNKNOWN_JOB = "unknown_job", CONFIG, "No job has this number."
     UNKNOWN_HANDOFF = "unknown_handoff", CONFIG, "No hand-off has this number."
     NOT_FAILED = "not_failed", CONFIG, "It has not failed, and only failed ones can be retried."
-    HANDOFFS_MISSING = (
-        "handoffs_missing",
-        CONFIG,
-        "Hand-offs are not available: migration 003_handoffs is not applied. `headwater migrate up` applies it.",
-    )
+    HANDOFFS_MISSING = "handoffs_missing", CONFIG, "Hand-offs need migration 003_handoffs: run `headwater migrate up`."
     UNKNOWN_DAY = "unknown_day", CONFIG, "No day has been read yet."
     SOURCE_EXISTS = "source_exists", CONFIG, "A source with this name or for this feed already exists."
     BAD_SOURCE = "bad_source", CONFIG, "A source's settings cannot be used."

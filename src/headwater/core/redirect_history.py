@@ -57,18 +57,14 @@ def update_redirect_history(
     `hops` are the redirects from `url` to the answer. `is_feed` is true if the answer is a feed or is unchanged (304).
     Do not call this for a poll without an answer.
     """
-    if not is_feed or not _can_replace(url, hops):
+    if not is_feed or not hops or any(hop.status not in _PERMANENT for hop in hops):
         return None
     target = hops[-1].target
+    if target == url or _leaves_https(url, hops) or _is_front_page(target):
+        return None
     if history is None or history.target != target:
         return RedirectHistory(target, now)
     return RedirectHistory(target, history.first_seen, history.count + 1)
-
-
-def _can_replace(url: str, hops: Sequence[Hop]) -> bool:
-    if not hops or any(hop.status not in _PERMANENT for hop in hops):
-        return False
-    return hops[-1].target != url and not _leaves_https(url, hops) and not _is_front_page(hops[-1].target)
 
 
 def _leaves_https(url: str, hops: Sequence[Hop]) -> bool:

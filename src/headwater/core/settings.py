@@ -25,17 +25,8 @@ FILE_VARIABLE = "HEADWATER_CONFIG"
 SETTINGS_FILE = "headwater.toml"
 WHERE_LISTED = "docs/settings.md lists them all."
 # Variables of tests and benches; the program ignores them.
-OTHER_VARIABLES = frozenset(
-    {
-        FILE_VARIABLE,
-        "HEADWATER_ACCEPT_GOLDEN",
-        "HEADWATER_CORPORA",
-        "HEADWATER_TEST_EXAMPLES",
-        "HEADWATER_TEST_KILLS",
-        "HEADWATER_TEST_RATE",
-        "HEADWATER_TEST_URLS",
-    }
-)
+_OF_TESTS = ("ACCEPT_GOLDEN", "CORPORA", "TEST_EXAMPLES", "TEST_KILLS", "TEST_RATE", "TEST_URLS")
+OTHER_VARIABLES = frozenset({FILE_VARIABLE, *(PREFIX + name for name in _OF_TESTS)})
 
 # Each of these variables is one entry of the setting rate_limits.
 _RATE_LIMIT = re.compile(r"rate_limit_(\w+)_per_hour")
@@ -85,7 +76,6 @@ def _rate_limits(raw: object) -> dict[str, int]:
 
 
 def _default_data_dir() -> Path:
-    """Return the usual folder for the state of a system service, or of a user's programs."""
     if os.geteuid() == 0:
         return Path("/var/lib/headwater")
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"

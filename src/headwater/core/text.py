@@ -33,19 +33,7 @@ _MANY_MARKS = 500
 _MAX_MARKS = 30  # on one letter, as in Unicode's stream-safe format; the time to sort them grows with the square
 _HOSTILE_MARKS = 300
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
-_INVISIBLE = [
-    "script",
-    "style",
-    "noscript",
-    "template",
-    "iframe",
-    "object",
-    "svg",
-    "math",
-    "head",
-    "select",
-    "textarea",
-]
+_HIDDEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
 
 def unescape_html(text: str, *, only_closed: bool = False) -> str:
@@ -224,6 +212,6 @@ def join_blocks(lines: list[str]) -> str:
 
 def _visible_text(markup: str) -> str:
     tree = LexborHTMLParser(markup)
-    tree.strip_tags(_INVISIBLE)
+    tree.strip_tags(_HIDDEN)
     body = tree.body
     return body.text() if body is not None else ""

@@ -85,8 +85,6 @@ class HandoffOutcome:
 
 
 def _requires_table(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Raise HandoffsMissing if the table is not there."""
-
     @functools.wraps(work)
     async def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         try:

@@ -118,7 +118,8 @@ async def reserve_host(
     """Make claims leave a host to a waiting poll. Return its next turn, whether it is in use, and why it is blocked."""
     row = await connection.fetchrow(query("reserve_host"), key, now, beyond)
     assert row is not None, "a host without a lease for us has a row"
-    return row["not_before"], row["is_leased"], _reason(row)
+    blocked = Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None
+    return row["not_before"], row["is_leased"], blocked
 
 
 async def release_hosts(connection: Connection, releases: Collection[HostRelease]) -> set[str]:
@@ -173,10 +174,6 @@ async def count_hosts(connection: Connection, now: datetime) -> HostCounts:
     row = await connection.fetchrow(query("count_hosts"), now)
     assert row is not None
     return HostCounts(**row)
-
-
-def _reason(row: Mapping[str, Any]) -> Reason | None:
-    return Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None
 
 
 async def list_slash_hosts(connection: Connection) -> frozenset[str]:
@@ -254,7 +251,6 @@ async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]
 
 
 async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> list[str]:
-    """Lock hosts and their politeness keys. Return the keys."""
     keys = await _keys_of(connection, hosts)
     await connection.fetch(query("lock_hosts"), [*hosts, *keys])
     return keys

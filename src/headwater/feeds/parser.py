@@ -33,17 +33,12 @@ _UNQUOTED_ATTRIBUTE = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
 _CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?:#?\w+;)?", re.DOTALL)
 
 
-def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
+def parse_feed(body: bytes, url: str, content_type: str | None = None) -> Feed:
     """Return the feed in `body`, which is the answer of `url`.
 
     Raises Unreadable with the reason NOT_A_FEED if the body is something else. The message describes the body.
     Raises Unreadable with the reason PARSE_FAILED if the body is built to do harm.
     """
-    return parse_feed_page(body, url, content_type)
-
-
-def parse_feed_page(body: bytes, url: str, content_type: str | None) -> Feed:
-    """Parse a feed as `parse_feed` does. The sandbox passes arguments by position."""
     if _has_nested_entities(body):
         raise Unreadable(f"The answer of {url} declares entities made of entities.", url=url)
     tried = body if is_utf8_xml(body, content_type) else b""

@@ -114,7 +114,6 @@ async def replay(kind: type[Kind], folder: Path) -> Mapping[str, Any]:
 
 
 def _item_json(item: Item, subpath: str | None) -> Mapping[str, Any]:
-    """Return the fields of an item, without those that most kinds do not set."""
     values = asdict(item)
     for name in ("undated", "rule", "is_certain"):
         if values[name] == getattr(Item("", ""), name):
@@ -128,15 +127,11 @@ async def check(kind: type[Kind], folder: Path) -> None:
     A kind without a pair fails too. With HEADWATER_ACCEPT_GOLDEN=1 in the environment, the result is written to
     `expected.json` instead. The recorded input is never written to.
     """
-    pairs = _find_pairs(folder)
+    pairs = sorted(path.parent for path in folder.glob("**/run.json"))  # noqa: ASYNC240 -- only tests run this
     if not pairs:
         raise AssertionError(_NO_PAIR.format(kind=kind.__name__, folder=folder, accept=ACCEPT))
     for pair in pairs:
         _compare(pair, await replay(kind, pair))
-
-
-def _find_pairs(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob("**/run.json"))
 
 
 def _compare(pair: Path, found: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from headwater.sources.run import Run
 from headwater.storage.folder import raw_path
 
 _RANGES = (
+    ("poll_interval_minutes", 1, 7 * 24 * 60),
     ("priority", 1, 10),
     ("timeout.connect", 0.1, 600),
     ("timeout.read", 0.1, 600),
@@ -123,31 +124,24 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("schedule: missing; a dated source needs one, such as '0 2 * * *'")
         if self.dated and self.schedule is not None and self.schedule.split()[2:] != ["*", "*", "*"]:
             raise ValueError("schedule: a dated source is read every day, as in '0 2 * * *'")
-        if self.schedule is not None:
-            try:
-                cron.check(self.schedule)
-            except ValueError as error:
-                raise ValueError(f"schedule: {error}") from None
-        if self.timezone is not None:
-            try:
-                check_timezone(self.timezone)
-            except ValueError as error:
-                raise ValueError(f"timezone: {error}") from None
-        if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
-            raise ValueError("poll_interval_minutes: must be from 1 to 10080")
         if self.stealth is not None and not self.needs_browser:
             raise ValueError("stealth: is the profile of a browser; set needs_browser=true too, or stealth=null")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):
             _check_api_host(type(self).__name__, host)
-        for field, selector in self.selectors.given().items():
+        selectors = self.selectors.given()
+        texts = {"schedule": (cron.check, self.schedule), "timezone": (check_timezone, self.timezone)}
+        texts |= {f"selectors.{field}": (check_selector, selector) for field, selector in selectors.items()}
+        for field, (check, text) in texts.items():
             try:
-                check_selector(selector)
+                if text is not None:
+                    check(text)
             except ValueError as error:
-                raise ValueError(f"selectors.{field}: {error}") from None
+                raise ValueError(f"{field}: {error}") from None
         for name, low, high in _RANGES:
-            if not low <= attrgetter(name)(self) <= high:
+            value = attrgetter(name)(self)
+            if value is not None and not low <= value <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
 
 

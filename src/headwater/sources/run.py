@@ -25,7 +25,7 @@ from headwater.core.source import FetchProfile, Method, RequestSettings
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.body_description import looks_like_page
 from headwater.feeds.links import ClassifiedLinks, classify_links, find_feed_links
-from headwater.feeds.parser import parse_feed_page
+from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed, FeedLink
 from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
@@ -69,7 +69,7 @@ class Page:
         """Read the body as a feed."""
         response = self.response
         return await self.sandbox.run(
-            parse_feed_page, response.body, response.url, response.headers.get("content-type"), returns=Feed
+            parse_feed, response.body, response.url, response.headers.get("content-type"), returns=Feed
         )
 
     async def looks_like_page(self) -> bool:

@@ -33,9 +33,8 @@ def claim_run_folder(cluster: Cluster, locks: ExitStack) -> tuple[Path, int]:
             run.mkdir(mode=0o700)
         if _is_safe(cluster, run) and run.stat().st_uid == os.geteuid():
             lock = open_folder(run, locks)
-    if (
-        run is None or lock is None or not try_lock(lock)
-    ):  # a copy of a data folder names the run folder of the original
+    # A copy of a data folder names the run folder of the original.
+    if run is None or lock is None or not try_lock(lock):
         run = _make(cluster)
         lock = open_folder(run, locks)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,7 +107,6 @@ def _recorded(cluster: Cluster) -> Path | None:
 
 
 def _is_safe(cluster: Cluster, run: Path) -> bool:
-    """Return whether a run folder exists and only its owner can write to it."""
     try:
         found = run.lstat()
     except OSError:

@@ -238,10 +238,8 @@ def _stop(cluster: Cluster) -> None:
 
 def _end(cluster: Cluster, cluster_lock: int, pid: int) -> None:
     """Stop the server, and lock the cluster when all its processes have ended."""
-    for request in (
-        signal.SIGINT,
-        signal.SIGQUIT,
-    ):  # a fast shutdown, then an immediate one, from which the next start recovers
+    # A fast shutdown, then an immediate one, from which the next start recovers.
+    for request in (signal.SIGINT, signal.SIGQUIT):
         if _is_postgres_of(cluster, pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, request)
