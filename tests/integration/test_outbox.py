@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from headwater.core.errors import LeaseLost
 from headwater.core.reasons import Reason
 from headwater.db import changes
 from headwater.db.changes import ClaimedDelivery, Receiver, SendResult
+from headwater.db.clock import DatabaseClock
 from headwater.db.pool import Database
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
@@ -27,10 +29,11 @@ from tests.stored_rows import fail_job, write_all
 LEASE_SECONDS = 10.0
 
 
-class HandClock:
+class HandClock(DatabaseClock):
     """A clock that a test sets."""
 
     def __init__(self, now: datetime) -> None:
+        super().__init__()
         self.shown = now
         self.looks = 0
         self.is_settled = True
@@ -49,14 +52,9 @@ class Holder:
             guard=AddressGuard([ipaddress.ip_network("127.0.0.0/8")]), clock=self.clock.now, max_connections=1
         )
         self.sender = WebhookSender(self.client, self.clock, user_agent="test", lease_seconds=LEASE_SECONDS)
-        self.outbox = Outbox(
-            database_of(harness),
-            self.clock,
-            self.sender,
-            holder="late",
-            lease=timedelta(seconds=LEASE_SECONDS),
-            base_seconds=1,
-        )
+        context = harness.runtime.context
+        settings = replace(context.settings, lease_seconds=LEASE_SECONDS, retry_base_seconds=1)
+        self.outbox = Outbox(replace(context, settings=settings, clock=self.clock, holder="late"), self.sender)
 
     def pause(self) -> None:
         """Advance the clock so far that a send could outlast the lease."""

@@ -5,7 +5,6 @@ import ipaddress
 import resource
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headwater import __version__
@@ -52,15 +51,7 @@ class Runtime:
     @property
     def outbox(self) -> Outbox:
         """The deliveries of changes to webhooks."""
-        context = self.context
-        return Outbox(
-            context.database,
-            context.clock,
-            self.webhook_sender,
-            holder=context.holder,
-            lease=timedelta(seconds=context.settings.lease_seconds),
-            base_seconds=context.settings.retry_base_seconds,
-        )
+        return Outbox(self.context, self.webhook_sender)
 
     @property
     def canonical_runner(self) -> CanonicalRunner:
@@ -141,7 +132,7 @@ async def _open_projection(context: DatabaseContext) -> AsyncIterator[Projection
         yield None
         return
     async with open_redis(context.settings.redis_url) as redis:
-        yield Projection(context.database, context.clock, redis)
+        yield Projection(context, redis)
 
 
 def user_agent(settings: Settings) -> str:

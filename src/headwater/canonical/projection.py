@@ -12,7 +12,6 @@ import structlog
 from headwater.canonical import redis as keys
 from headwater.canonical.operations import MAX_CATEGORY_LENGTH, code_of, uid_of
 from headwater.canonical.redis import Command, Redis, Refusal
-from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.text import clean
@@ -20,7 +19,8 @@ from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import MAX_URL_LENGTH
 from headwater.db import canonical
 from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, CanonicalAttempt, CategoryLink, LinkCursor
-from headwater.db.pool import Connection, Database, is_down
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection, is_down
 
 log = structlog.get_logger()
 RenewLease = Callable[[], Awaitable[None]]
@@ -43,9 +43,9 @@ async def _renew_nothing() -> None:
 class Projection:
     """Keeps one Redis in line with PostgreSQL, which has the last word."""
 
-    def __init__(self, database: Database, clock: Clock, redis: Redis) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, context: DatabaseContext, redis: Redis) -> None:
+        self._database = context.database
+        self._clock = context.clock
         self._redis = redis
         self._paused_until: datetime | None = None
         self.troubles: list[str] = []  # keys and members that cannot be used, each reported once

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -41,16 +42,12 @@ _LEASE_TRIES = 100
 _MAX_LEASE = timedelta(seconds=30)  # a killed run blocks others no longer than this
 
 
+@dataclass(frozen=True, slots=True)
 class CanonicalRunner:
     """Runs once on request, unless another process is running."""
 
-    def __init__(self, context: DatabaseContext, projection: Projection | None) -> None:
-        self.database = context.database
-        self.clock = context.clock
-        self.projection = projection
-        self.key_of = politeness.KEYS[context.settings.politeness_scope]
-        self._holder = context.holder
-        self._lease = min(timedelta(seconds=context.settings.lease_seconds), _MAX_LEASE)
+    context: DatabaseContext
+    projection: Projection | None
 
     async def run(
         self, totals: CanonicalTotals, run_fetchers: RunFetchers, limit: timedelta | None = None
@@ -59,9 +56,11 @@ class CanonicalRunner:
 
         `run_fetchers` fetches while the run waits for pages. After `limit`, the run defers the rest.
         """
-        now = self.clock.now()
-        lease = Lease(self._holder, uuid4(), now + self._lease, 1)
-        async with self.database.connection() as connection:
+        context = self.context
+        now = context.clock.now()
+        length = min(timedelta(seconds=context.settings.lease_seconds), _MAX_LEASE)
+        lease = Lease(context.holder, uuid4(), now + length, 1)
+        async with context.database.connection() as connection:
             for _ in range(_LEASE_TRIES):  # the other run may end between the two statements
                 if await canonical.take_lease(connection, lease, now):
                     break
@@ -73,7 +72,9 @@ class CanonicalRunner:
                     "The table canonical_state has lost its row: INSERT INTO canonical_state DEFAULT VALUES."
                 )
         try:
-            await _Run(self, lease, totals).execute(run_fetchers, now + limit if limit else None)
+            await _Run(context, self.projection, lease, length, totals, now).execute(
+                run_fetchers, now + limit if limit else None
+            )
         finally:
             await asyncio.shield(self._end(lease))
         return None
@@ -90,45 +91,43 @@ class CanonicalRunner:
 
     async def _end(self, lease: Lease) -> None:
         try:
-            await self.database.run(canonical.end_lease, lease)
+            await self.context.database.run(canonical.end_lease, lease)
         except Exception as error:
             if not is_down(error):
                 raise
             log.warning("canonical.lease_not_ended", error=str(error))  # it expires by itself
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """A run under way."""
 
-    def __init__(self, runner: CanonicalRunner, lease: Lease, totals: CanonicalTotals) -> None:
-        self._database = runner.database
-        self._clock = runner.clock
-        self._projection = runner.projection
-        self._key_of = runner.key_of
-        self._lease = lease
-        self._renewed_at = runner.clock.now()
-        self._length = lease.until - self._renewed_at
-        self._totals = totals
+    context: DatabaseContext
+    projection: Projection | None
+    lease: Lease
+    length: timedelta  # of the lease
+    totals: CanonicalTotals
+    renewed_at: datetime
 
     async def execute(self, run_fetchers: RunFetchers, until: datetime | None) -> None:
-        began = self._clock.now()
-        if self._projection:
-            self._totals.redis = "up to date"
+        began = self.context.clock.now()
+        if self.projection:
+            self.totals.redis = "up to date"
         await self._use_redis(lambda redis: redis.synchronize(self._renew_if_due))
-        self._totals.new = await self._database.transact(self._request_links)
+        self.totals.new = await self.context.database.transact(self._request_links)
         if await self._add_categories():
             await self._use_redis(lambda redis: redis.write(self._renew_if_due))
-        if self._totals.new:
+        if self.totals.new:
             await self._submit_all()
             await self._wait(run_fetchers, until)
             await self._defer_rest()
             await self._use_redis(lambda redis: redis.write(self._renew_if_due))
             self._log_totals(began)
-        if self._projection:
-            self._totals.troubles[:] = self._projection.troubles
+        if self.projection:
+            self.totals.troubles[:] = self.projection.troubles
 
     def _log_totals(self, began: datetime) -> None:
-        totals = self._totals
+        totals = self.totals
         log.info(
             "canonical.done",
             new=totals.new,
@@ -138,35 +137,35 @@ class _Run:
             codes=dict(totals.failed),
             deferred=totals.deferred,
             redis=totals.redis,
-            duration=round((self._clock.now() - began).total_seconds(), 3),
+            duration=round((self.context.clock.now() - began).total_seconds(), 3),
         )
 
     async def _renew_if_due(self) -> None:
-        if self._clock.now() - self._renewed_at > self._length / 3:
-            await self._database.run(self._renew)
+        if self.context.clock.now() - self.renewed_at > self.length / 3:
+            await self.context.database.run(self._renew)
 
     async def _renew(self, connection: Connection) -> None:
         """Renew the lease and lock it until the transaction ends; raise LeaseLost if another run has it."""
-        now = self._clock.now()
-        if not await canonical.renew_lease(connection, self._lease, now + self._length):
+        now = self.context.clock.now()
+        if not await canonical.renew_lease(connection, self.lease, now + self.length):
             raise LeaseLost("The canonical run took longer than its lease. Another run continues.")
-        self._renewed_at = now
+        self.renewed_at = now
 
     async def _use_redis(self, work: Callable[[Projection], Awaitable[None]]) -> None:
         """Do something with Redis. After a failure this run uses Redis no more, and the next run repairs it."""
-        if self._projection is None or self._totals.redis != "up to date":
+        if self.projection is None or self.totals.redis != "up to date":
             return
         try:
-            await work(self._projection)
+            await work(self.projection)
         except HeadwaterError as error:
             if error.reason is not Reason.REDIS_LOST:
                 raise
-            self._totals.redis = str(error)
+            self.totals.redis = str(error)
             log.warning("canonical.redis_lost", error=str(error))
 
     async def _request_links(self, connection: Connection) -> int:
         await self._renew(connection)
-        now = self._clock.now()
+        now = self.context.clock.now()
         await canonical.drop_links(connection, now)
         return await canonical.request_new_links(connection, now)
 
@@ -176,7 +175,9 @@ class _Run:
         total = 0
         while after:
             await self._renew_if_due()
-            after, changed = await self._database.run(canonical.add_categories, after=after, now=self._clock.now())
+            after, changed = await self.context.database.run(
+                canonical.add_categories, after=after, now=self.context.clock.now()
+            )
             total += changed
         return total
 
@@ -184,7 +185,7 @@ class _Run:
         """Submit the requested links to the frontier, and end those that have a result there already."""
         after = ""
         while True:
-            rows = await self._database.run(canonical.list_unsubmitted, after, BATCH)
+            rows = await self.context.database.run(canonical.list_unsubmitted, after, BATCH)
             if not rows:
                 return
             await self._withdraw_foreign([uid for uid, _, is_expired in rows if not is_expired])
@@ -198,42 +199,42 @@ class _Run:
 
         async def work(redis: Projection) -> None:
             if attempted := await redis.find_attempted(uids):
-                withdrawn = await self._database.run(canonical.withdraw_foreign, attempted, self._clock.now())
-                self._totals.new -= len(withdrawn)
+                withdrawn = await self.context.database.run(
+                    canonical.withdraw_foreign, attempted, self.context.clock.now()
+                )
+                self.totals.new -= len(withdrawn)
 
         await self._use_redis(work)
 
     async def _submit(self, after: str) -> set[str]:
         """Submit a batch; return the uids of the links that are new in the frontier."""
-        refused: dict[str, tuple[str, str]] = {}  # the printable text of each link, and why it is refused
+        code = code_of(Reason.INVALID_URL)
 
-        async def work(connection: Connection) -> tuple[list[AttemptResult], set[str]]:
-            refused.clear()
+        async def work(connection: Connection) -> tuple[dict[str, tuple[str, str]], set[str]]:
             await self._renew(connection)
-            now = self._clock.now()
+            now = self.context.clock.now()
             rows = await canonical.list_unsubmitted(connection, after, BATCH)
             uids = {url: uid for uid, url, _ in rows}
             source_id = await self._find_source(connection, list(uids), now)
             weight = priority(_BASE_PRIORITY, Origin.CATEGORY)
             candidates = [Candidate(url, source_id or 0, Origin.CATEGORY, weight) for url in uids]
-            submitted = await submit(connection, candidates, now, self._key_of)
+            key_of = politeness.KEYS[self.context.settings.politeness_scope]
+            submitted = await submit(connection, candidates, now, key_of)
             ids = {uids[url]: known.id for url, known in submitted.known.items()}
             await canonical.save_submitted(connection, ids)
             if source_id:
                 await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
             expired = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
             await frontier.retry_urls(connection, expired, weight, now)
-            refused.update({uids[url]: (one_line(redact(url)), why) for url, why in submitted.refused.items()})
-            code = code_of(Reason.INVALID_URL)
+            refused = {uids[url]: (one_line(redact(url)), why) for url, why in submitted.refused.items()}
             results = [AttemptResult(uid, None, code, Reason.INVALID_URL) for uid in refused]
             await canonical.save_results(connection, results, now)
-            return results, {uids[url] for url, known in submitted.known.items() if known.is_new}
+            return refused, {uids[url] for url, known in submitted.known.items() if known.is_new}
 
-        results, new_uids = await self._database.transact(work)
-        for result in results:
-            url, why = refused[result.uid]
-            self._totals.add_failure(FailedLink(result.uid, url, str(result.code), str(result.reason)))
-            log.warning("canonical.refused", uid=result.uid, why=f"{url}: {why}")
+        refused, new_uids = await self.context.database.transact(work)
+        for uid, (url, why) in refused.items():
+            self.totals.add_failure(FailedLink(uid, url, str(code), str(Reason.INVALID_URL)))
+            log.warning("canonical.refused", uid=uid, why=f"{url}: {why}")
         return new_uids
 
     async def _find_source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
@@ -260,17 +261,17 @@ class _Run:
             return
         pause = _SHORT
         async with run_fetchers():
-            while until is None or self._clock.now() < until:
+            while until is None or self.context.clock.now() < until:
                 await asyncio.sleep(pause)
-                done = self._totals.done
+                done = self.totals.done
                 if not await self._has_link_due_soon():
                     return
-                pause = _SHORT if self._totals.done > done else min(_LONG, pause * 1.5)
+                pause = _SHORT if self.totals.done > done else min(_LONG, pause * 1.5)
 
     async def _has_link_due_soon(self) -> bool:
         is_due_soon = False
         async for waiting in self._list_waiting():
-            soon = self._clock.now() + _PATIENCE
+            soon = self.context.clock.now() + _PATIENCE
             is_due_soon |= any(link.due_at is None or link.due_at <= soon for link in waiting)
         return is_due_soon
 
@@ -283,7 +284,7 @@ class _Run:
 
     async def _list_progress(self, after: str) -> list[LinkProgress]:
         await self._renew_if_due()
-        return await self._database.run(canonical.list_progress, after, BATCH, self._clock.now())
+        return await self.context.database.run(canonical.list_progress, after, BATCH, self.context.clock.now())
 
     async def _end_finished(
         self, links: Collection[LinkProgress], new_uids: Collection[str] | None = None
@@ -300,9 +301,9 @@ class _Run:
 
         async def work(connection: Connection) -> set[str]:
             await self._renew(connection)
-            return await canonical.save_results(connection, list(results.values()), self._clock.now())
+            return await canonical.save_results(connection, list(results.values()), self.context.clock.now())
 
-        saved = await self._database.transact(work)
+        saved = await self.context.database.transact(work)
         for link in ended:
             if link.uid in saved:
                 self._count(link, results[link.uid], is_old=new_uids is not None and link.uid not in new_uids)
@@ -312,13 +313,13 @@ class _Run:
     def _count(self, link: LinkProgress, result: AttemptResult, *, is_old: bool) -> None:
         if result.code:
             code, reason = str(result.code), str(result.reason)
-            self._totals.add_failure(FailedLink(link.uid, link.url, code, reason))
+            self.totals.add_failure(FailedLink(link.uid, link.url, code, reason))
             log.warning("canonical.failed", uid=link.uid, url=one_line(link.url), code=code, reason=reason)
         elif is_old:
-            self._totals.skipped += 1
+            self.totals.skipped += 1
             _log_link("canonical.skipped", link)
         else:
-            self._totals.stored += 1
+            self.totals.stored += 1
             _log_link("canonical.stored", link)
 
     async def _defer_rest(self) -> None:
@@ -329,9 +330,9 @@ class _Run:
                 await self._renew(connection)
                 await canonical.defer(connection, [link.uid for link in waiting])
 
-            await self._database.transact(work)
+            await self.context.database.transact(work)
             for link in waiting:
-                self._totals.add_deferral(DeferredLink(link.uid, link.url, link.waiting_reason, link.due_at))
+                self.totals.add_deferral(DeferredLink(link.uid, link.url, link.waiting_reason, link.due_at))
                 _log_link("canonical.deferred", link, reason=link.waiting_reason, until=str(link.due_at))
 
 

@@ -1,6 +1,7 @@
 """The change feed: changes of documents and jobs, in an order that misses no late commit (spec 8.5)."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from headwater.core.errors import BadRequest
@@ -12,25 +13,25 @@ from headwater.db.pool import Database
 _ACCEPTED = "a cursor of an earlier answer, or a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
 
 
+@dataclass(frozen=True, slots=True)
 class ChangeFeed:
     """Reads changes by pages."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def list_after(self, position: int, limit: int) -> list[Change]:
         """List at most `limit` changes after a position; a shorter list is complete."""
-        found = await self._list_numbered(position, limit)
+        found = await self.database.run(changes.list_changes, position, limit)
         if len(found) < limit:
             await self.number_changes()  # returns 0 if another process has just numbered them: read again anyway
-            found = await self._list_numbered(position, limit)
+            found = await self.database.run(changes.list_changes, position, limit)
         return found
 
     async def find_end(self) -> int:
         """Return the position of the last committed change."""
         while await self.number_changes():
             pass
-        return await self._database.run(changes.read_last_position)
+        return await self.database.run(changes.read_last_position)
 
     async def find_start(self, since: str, field: str = "since") -> int:
         """Return the position of a cursor, day or time; raise an error that names the field."""
@@ -39,7 +40,7 @@ class ChangeFeed:
             await self._require_known(position, field)
             return position
         moment = _parse_moment(since, field)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             now = (await read_server_time(connection, readings=1)).server
         if moment > now:
             raise BadRequest(f"{field}: {since} is in the future. Give {_ACCEPTED}.")
@@ -48,18 +49,15 @@ class ChangeFeed:
     async def find_position(self, moment: datetime) -> int:
         """Return the position before the first change at or after a time."""
         end = await self.find_end()
-        before = await self._database.run(changes.find_position_before, moment)
+        before = await self.database.run(changes.find_position_before, moment)
         return end if before is None else before
 
     async def number_changes(self) -> int:
         """Give positions to one batch of committed changes; return how many."""
-        return await self._database.transact(changes.number_changes)
-
-    async def _list_numbered(self, position: int, limit: int) -> list[Change]:
-        return await self._database.run(changes.list_changes, position, limit)
+        return await self.database.transact(changes.number_changes)
 
     async def _require_known(self, position: int, field: str) -> None:
-        furthest = await self._database.run(changes.read_furthest_position)
+        furthest = await self.database.run(changes.read_furthest_position)
         if position > furthest:
             raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
 

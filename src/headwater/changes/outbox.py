@@ -8,6 +8,7 @@ while the receiver takes others is parked too.
 import asyncio
 import random
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -15,14 +16,14 @@ import structlog
 
 from headwater.changes.webhooks import WebhookSender
 from headwater.core.backoff import retry_wait
-from headwater.core.clock import Clock
 from headwater.core.errors import LeaseLost
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
 from headwater.db.changes import ClaimedDelivery, DeliveryStatus, SendResult, Settlement
-from headwater.db.pool import Connection, Database, is_down
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection, is_down
 
 log = structlog.get_logger()
 
@@ -38,32 +39,19 @@ _MOST_STEPS = 20  # in one claim, so that a stop does not wait long
 _REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD)
 
 
+@dataclass(frozen=True, slots=True)
 class Outbox:
     """Makes deliveries of changes, and sends them."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        sender: WebhookSender,
-        *,
-        holder: str,
-        lease: timedelta,
-        base_seconds: float,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._sender = sender
-        self._holder = holder
-        self._lease = lease
-        self._base_seconds = base_seconds
+    context: DatabaseContext
+    sender: WebhookSender
 
     async def claim(self, limit: int) -> list[ClaimedDelivery]:
         """Claim due deliveries: for each document and receiver the oldest."""
-        if not await self._database.run(changes.has_enabled_webhook):
+        if not await self.context.database.run(changes.has_enabled_webhook):
             return []
         for _ in range(_MOST_STEPS):
-            numbered = await self._database.transact(changes.number_changes)
+            numbered = await self.context.database.transact(changes.number_changes)
             claimed, is_behind = await self._claim_next(limit)
             if claimed or not (is_behind or numbered == changes.NUMBERED_AT_ONCE):
                 return claimed
@@ -71,9 +59,11 @@ class Outbox:
 
     async def _claim_next(self, limit: int) -> tuple[list[ClaimedDelivery], bool]:
         """Make deliveries of the next changes and claim due ones; return also whether there are more changes."""
+        context = self.context
+        lease_time = timedelta(seconds=context.settings.lease_seconds)
 
         async def work(connection: Connection) -> tuple[list[ClaimedDelivery], bool]:
-            now = self._clock.now()
+            now = self.context.clock.now()
             locked = await changes.lock_ready_webhooks(connection, now)
             if not locked:
                 return [], False
@@ -83,7 +73,7 @@ class Outbox:
             claimed = await changes.claim_deliveries(
                 connection,
                 locked,
-                lease=Lease(self._holder, uuid4(), now + self._lease, 0),
+                lease=Lease(context.holder, uuid4(), now + lease_time, 0),
                 now=now,
                 at_once=AT_ONCE,
                 failing=FAILURES_BEFORE_A_PAUSE,
@@ -91,25 +81,25 @@ class Outbox:
             )
             return claimed, is_behind
 
-        return await self._database.transact(work)
+        return await self.context.database.transact(work)
 
     async def deliver(self, delivery: ClaimedDelivery) -> SendResult:
         """Send a delivery and save the result; raise LeaseLost if another process holds it now."""
 
         async def permit() -> None:
             """Refuse to send if the send could outlast the lease and overtake a later one."""
-            if self._clock.now() + self._sender.longest >= delivery.lease.until:
+            if self.context.clock.now() + self.sender.longest >= delivery.lease.until:
                 raise _lease_lost(delivery)
 
-        result = await self._sender.send(delivery.receiver, delivery.id, delivery.change, permit)
-        now = self._clock.now()
+        result = await self.sender.send(delivery.receiver, delivery.id, delivery.change, permit)
+        now = self.context.clock.now()
         chance = random.random()  # noqa: S311 - it only spreads retries
-        settlement = settle(delivery, result, now, base_seconds=self._base_seconds, chance=chance)
-        if not await self._database.run(changes.settle_delivery, delivery, result, settlement, now):
+        settlement = settle(delivery, result, now, base_seconds=self.context.settings.retry_base_seconds, chance=chance)
+        if not await self.context.database.run(changes.settle_delivery, delivery, result, settlement, now):
             raise _lease_lost(delivery)
         if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
             name = delivery.receiver.name  # it has recovered: send all its pending deliveries now
-            await self._database.run(changes.wake_deliveries, name, now)
+            await self.context.database.run(changes.wake_deliveries, name, now)
         return result
 
     async def release(self, deliveries: Collection[ClaimedDelivery]) -> None:
@@ -117,9 +107,9 @@ class Outbox:
 
         async def work(connection: Connection) -> None:
             for delivery in deliveries:
-                await changes.release_delivery(connection, delivery, self._clock.now())
+                await changes.release_delivery(connection, delivery, self.context.clock.now())
 
-        await self._database.transact(work)
+        await self.context.database.transact(work)
 
 
 def settle(

@@ -195,20 +195,13 @@ async def promote_successors(database: Database, now: datetime) -> int:
     return await database.transact(jobs.promote_successors, BATCH, PRIORITY, now)
 
 
+@dataclass(frozen=True, slots=True)
 class HandoffRunner:
     """Hands off the items of runs, in batches under leases. Passing faults are tried again."""
 
-    def __init__(
-        self, context: DatabaseContext, *, make: MakeJobs = make_jobs, patience: timedelta = _PATIENCE
-    ) -> None:
-        self._holder = context.holder
-        self._database = context.database
-        self._clock = context.clock
-        self._lease = timedelta(seconds=context.settings.lease_seconds)
-        self._attempts = context.settings.handoff_attempts
-        self._base_seconds = context.settings.handoff_base_seconds
-        self._make = make
-        self._patience = patience
+    context: DatabaseContext
+    make: MakeJobs = make_jobs
+    patience: timedelta = _PATIENCE
 
     async def execute(self, ids: Collection[int]) -> HandoffCounts | None:
         """Run queued hand-offs and count the results; return None if hand-offs are rolled back meanwhile.
@@ -232,9 +225,9 @@ class HandoffRunner:
 
     async def execute_abandoned(self) -> int:
         """Run the queued hand-offs of processes that died; return how many."""
-        since = self._clock.now() - self._longest_pause()
+        since = self.context.clock.now() - self._longest_pause()
         try:
-            abandoned = await self._database.run(handoffs.list_abandoned_ids, since, _MOST_ABANDONED)
+            abandoned = await self.context.database.run(handoffs.list_abandoned_ids, since, _MOST_ABANDONED)
             await self._run(abandoned, {})
         except HandoffsMissing:
             return 0
@@ -249,13 +242,14 @@ class HandoffRunner:
                 batch = [handoff_id for handoff_id in batch if handoff_id not in ended]
 
     async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[ClaimedHandoff]]:
-        lease = Lease(self._holder, uuid4(), self._clock.now() + self._lease, 1)
+        lease_time = timedelta(seconds=self.context.settings.lease_seconds)
+        lease = Lease(self.context.holder, uuid4(), self.context.clock.now() + lease_time, 1)
         return lease, await self._retry_while_down(handoffs.claim_handoffs, ids, lease, BATCH)
 
     async def _attempt(self, lease: Lease, batch: Sequence[ClaimedHandoff], ended: Outcomes) -> None:
         ids = [handoff.id for handoff in batch]
         try:
-            made = await self._database.transact(self._make, ids, lease.token, self._clock.now())
+            made = await self.context.database.transact(self.make, ids, lease.token, self.context.clock.now())
             ended.update((outcome.id, outcome) for outcome in made)
         except HandoffsMissing:
             raise
@@ -273,13 +267,14 @@ class HandoffRunner:
     async def _requeue(self, lease: Lease, batch: Sequence[ClaimedHandoff], error: Exception, ended: Outcomes) -> None:
         """Queue a batch again after a passing fault, and wait; a hand-off without attempts left fails."""
         reason = error.reason if isinstance(error, HeadwaterError) else Reason.DATABASE_LOST
-        again = [handoff for handoff in batch if handoff.attempts < self._attempts]
-        over = [handoff for handoff in batch if handoff.attempts >= self._attempts]
+        settings = self.context.settings
+        again = [handoff for handoff in batch if handoff.attempts < settings.handoff_attempts]
+        over = [handoff for handoff in batch if handoff.attempts >= settings.handoff_attempts]
         outcomes = [HandoffOutcome(handoff.id, HandoffStatus.QUEUED, reason) for handoff in again]
         outcomes += [HandoffOutcome(handoff.id, HandoffStatus.FAILED, Reason.RETRY_EXHAUSTED) for handoff in over]
         await self._end(lease, outcomes, error, ended)
         if again:
-            await asyncio.sleep(doubled(self._base_seconds, max(handoff.attempts for handoff in again)))
+            await asyncio.sleep(doubled(settings.handoff_base_seconds, max(handoff.attempts for handoff in again)))
 
     async def _end(self, lease: Lease, outcomes: Sequence[HandoffOutcome], error: Exception, ended: Outcomes) -> None:
         message = clean(f"{type(error).__name__}: {error}")[:_MAX_ERROR_LENGTH]
@@ -290,21 +285,22 @@ class HandoffRunner:
         self, statement: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a statement; while the database is down, try again until the patience ends."""
-        give_up = self._clock.now() + self._patience
+        give_up = self.context.clock.now() + self.patience
         while True:
             try:
-                return await self._database.run(statement, *args, **kwargs)
+                return await self.context.database.run(statement, *args, **kwargs)
             except Exception as error:
-                if not is_down(error) or self._clock.now() >= give_up:
+                if not is_down(error) or self.context.clock.now() >= give_up:
                     raise
                 log.warning("handoff.waits_for_database", error=str(error))
-            await self._database.revive()
+            await self.context.database.revive()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _longest_pause(self) -> timedelta:
         """Return the longest time that a living process leaves its hand-offs untouched."""
-        between_attempts = doubled(self._base_seconds, max(1, self._attempts - 1))
-        return min(self._lease, 1.5 * self._patience + timedelta(seconds=between_attempts))
+        settings = self.context.settings
+        between_attempts = doubled(settings.handoff_base_seconds, max(1, settings.handoff_attempts - 1))
+        return min(timedelta(seconds=settings.lease_seconds), 1.5 * self.patience + timedelta(seconds=between_attempts))
 
 
 def _count(touched: int, ended: Outcomes, completed_by_others: int, failed_by_others: int) -> HandoffCounts:
