@@ -36,7 +36,6 @@ class HandClock(DatabaseClock):
         super().__init__()
         self.shown = now
         self.looks = 0
-        self.is_settled = True
 
     def now(self) -> datetime:
         self.looks += 1

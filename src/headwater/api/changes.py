@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Query
+from fastapi import FastAPI, Query
 from pydantic import Field
 
 from headwater.api.common import TOKEN
@@ -10,18 +10,15 @@ from headwater.app.operations import Operations
 from headwater.changes import operations as records
 from headwater.changes.operations import LiveWebhookOperations
 from headwater.core.record import record
-from headwater.db.changes import DeliveryStatus, Webhook
 
 _TAG = "webhooks"
-
-Name = Annotated[str, Path(description="A webhook's name.")]
 
 
 @record
 class Webhooks:
     """All webhooks by name."""
 
-    webhooks: list[Webhook]
+    webhooks: list[records.Webhook]
 
 
 @record
@@ -59,42 +56,27 @@ def _add_webhooks(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
         """List webhooks and their state."""
         return Webhooks(await webhooks.list_webhooks())
 
-    @app.post("/webhooks", tags=[_TAG], status_code=201, dependencies=TOKEN)
-    async def add(new: records.NewWebhook) -> records.AddedWebhook:
-        """Add a webhook. The response has the secret that signs its deliveries, which is never shown again."""
-        return await webhooks.add(new)
-
-    @app.get("/webhooks/{name}", tags=[_TAG])
-    async def show(name: Name) -> Webhook:
-        """Return a webhook."""
-        return await webhooks.get(name)
-
-    @app.delete("/webhooks/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def remove(name: Name) -> records.RemovedWebhook:
-        """Remove a webhook with its pending deliveries."""
-        return await webhooks.remove(name)
+    app.post("/webhooks", tags=[_TAG], status_code=201, dependencies=TOKEN)(webhooks.add)
+    app.get("/webhooks/{name}", tags=[_TAG])(webhooks.get)
+    app.delete("/webhooks/{name}", tags=[_TAG], dependencies=TOKEN)(webhooks.remove)
+    app.post("/webhooks/{name}/test", tags=[_TAG], dependencies=TOKEN)(webhooks.send_test)
 
     @app.post("/webhooks/{name}/enable", tags=[_TAG], dependencies=TOKEN)
-    async def enable(name: Name) -> Webhook:
+    async def enable(name: str) -> records.Webhook:
         """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
         return await webhooks.enable(name, enabled=True)
 
     @app.post("/webhooks/{name}/disable", tags=[_TAG], dependencies=TOKEN)
-    async def disable(name: Name) -> Webhook:
+    async def disable(name: str) -> records.Webhook:
         """Disable a webhook: its changes wait until it is enabled again."""
         return await webhooks.enable(name, enabled=False)
-
-    @app.post("/webhooks/{name}/test", tags=[_TAG], dependencies=TOKEN)
-    async def test(name: Name) -> records.WebhookTest:
-        """Send a test event to a webhook and return the receiver's answer."""
-        return await webhooks.send_test(name)
 
 
 def _add_deliveries(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks/{name}/deliveries", tags=[_TAG])
     async def deliveries(
-        name: Name,
-        status: DeliveryStatus | None = None,
+        name: str,
+        status: records.DeliveryStatus | None = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
     ) -> records.DeliveryPage:
@@ -102,11 +84,11 @@ def _add_deliveries(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
         return await webhooks.list_deliveries(name, status=status, limit=limit, before=before)
 
     @app.post("/webhooks/{name}/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry(name: Name, parked: ParkedIds | None = None) -> records.RetriedDeliveries:
+    async def retry(name: str, parked: ParkedIds | None = None) -> records.RetriedDeliveries:
         """Send parked deliveries again."""
         return await webhooks.retry_parked(name, parked.ids if parked else None)
 
     @app.post("/webhooks/{name}/dismiss", tags=[_TAG], dependencies=TOKEN)
-    async def dismiss(name: Name, parked: ParkedIds | None = None) -> records.DismissedDeliveries:
+    async def dismiss(name: str, parked: ParkedIds | None = None) -> records.DismissedDeliveries:
         """Dismiss parked deliveries: they are not sent."""
         return await webhooks.dismiss_parked(name, parked.ids if parked else None)

@@ -4,12 +4,12 @@ import datetime as dt
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, Path, Query
+from fastapi import Depends, FastAPI, Query
 from pydantic import BeforeValidator
 
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.record import LARGEST_ID, record
+from headwater.core.record import RowId, record
 from headwater.core.run import RunStatus
 from headwater.discovery.operations import RunFilter, RunRecord
 from headwater.documents.days import DayView
@@ -90,13 +90,10 @@ def add_runs(app: FastAPI, operations: Operations) -> None:
         status: RunStatus | None = None,
         day: Annotated[IsoDay | None, Query(alias="date")] = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
-        before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+        before: RowId | None = None,
     ) -> RunPage:
         """List runs, newest first."""
         found = await operations.runs.list_runs(RunFilter(source, status, day, before), limit)
         return RunPage(found, found[-1].id if len(found) == limit else None)
 
-    @app.get("/ops/runs/{run_id}", tags=[_RUNS])
-    async def get_run(run_id: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> RunRecord:
-        """Return a run."""
-        return await operations.runs.get(run_id)
+    app.get("/ops/runs/{run_id}", tags=[_RUNS])(operations.runs.get)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Response
 
 from headwater.app.operations import Operations
-from headwater.documents.operations import Document, DocumentDiff, DocumentPage, Hits
+from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
 
 _TAG = "reading"
 
@@ -23,10 +23,7 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
         """List documents, newest first."""
         return await documents.list_page(limit=limit, before=before, source=source)
 
-    @app.get("/documents/{document_id}", tags=[_TAG])
-    async def get_document(document_id: int) -> Document:
-        """Return a document with its text, provenance and earlier revisions."""
-        return await documents.get(document_id)
+    app.get("/documents/{document_id}", tags=[_TAG])(documents.get)
 
     @app.get("/documents/{document_id}/markdown", tags=[_TAG], response_class=Response)
     async def get_markdown(document_id: int) -> Response:

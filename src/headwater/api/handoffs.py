@@ -2,26 +2,28 @@
 
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Query
-from pydantic import Field
+from fastapi import FastAPI, Query
 
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.record import extend, record
+from headwater.core.record import LARGEST_ID, RowId, extend, record
 from headwater.core.source import Method
-from headwater.db.handoffs import Handoff, HandoffFilter, HandoffStatus
-from headwater.db.jobs import Job, JobFilter, JobStatus
 from headwater.discovery.source_operations import SyncedSource, describe_sync
-from headwater.handoff.operations import HandoffOperations, HandoffPage, JobPage, RetriedJobs
+from headwater.handoff.operations import (
+    HandoffFilter,
+    HandoffOperations,
+    HandoffPage,
+    HandoffStatus,
+    JobFilter,
+    JobPage,
+    JobStatus,
+    RetriedJobs,
+)
 
 _TAG = "hand-off"
-_MAX_ID = 2**63 - 1  # PostgreSQL's bigint
 
-Source = Annotated[str, Path(description="A source's name.")]
-Id = Annotated[int, Path(ge=1, le=_MAX_ID)]
-RunId = Annotated[int | None, Query(ge=1, le=_MAX_ID)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0, le=_MAX_ID)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST_ID)]
 
 
 @record
@@ -30,7 +32,7 @@ class JobChoice:
 
     source: str | None = None
     reason: str | None = None
-    scrape_run_id: Annotated[int | None, Field(ge=1, le=_MAX_ID)] = None
+    scrape_run_id: RowId | None = None
 
 
 @record
@@ -49,7 +51,7 @@ def add_handoffs(app: FastAPI, operations: Operations) -> None:
 
 def _add_sync(app: FastAPI, operations: Operations) -> None:
     @app.post("/scraping/{source}/sync", tags=[_TAG], dependencies=TOKEN)
-    async def sync(source: Source, request: SyncRequest | None = None) -> SyncedSource:
+    async def sync(source: str, request: SyncRequest | None = None) -> SyncedSource:
         """Poll a source now, hand off its items, and return the counts."""
         return describe_sync(await operations.sources.sync(source, request.method if request else None))
 
@@ -57,24 +59,17 @@ def _add_sync(app: FastAPI, operations: Operations) -> None:
 def _add_handoffs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.get("/scraping/{source}/handoffs", tags=[_TAG])
     async def list_handoffs(
-        source: Source,
+        source: str,
         status: HandoffStatus | None = None,
-        scrape_run_id: RunId = None,
+        scrape_run_id: RowId | None = None,
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> HandoffPage:
         """List the hand-offs of a source, the newest first."""
         return await handoffs.list_handoffs(HandoffFilter(source, status, scrape_run_id), limit=limit, offset=offset)
 
-    @app.get("/handoffs/{handoff_id}", tags=[_TAG])
-    async def get_handoff(handoff_id: Id) -> Handoff:
-        """Return a hand-off."""
-        return await handoffs.get_handoff(handoff_id)
-
-    @app.post("/handoffs/{handoff_id}/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry_handoff(handoff_id: Id) -> Handoff:
-        """Retry a failed hand-off, or its failed job."""
-        return await handoffs.retry_handoff(handoff_id)
+    app.get("/handoffs/{handoff_id}", tags=[_TAG])(handoffs.get_handoff)
+    app.post("/handoffs/{handoff_id}/retry", tags=[_TAG], dependencies=TOKEN)(handoffs.retry_handoff)
 
 
 def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
@@ -83,7 +78,7 @@ def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
         source: str | None = None,
         status: JobStatus | None = None,
         reason: Annotated[str | None, Query(description="A code from the closed list of reasons.")] = None,
-        scrape_run_id: RunId = None,
+        scrape_run_id: RowId | None = None,
         reference_id: Annotated[str | None, Query(description="An item's id.")] = None,
         limit: Limit = 50,
         offset: Offset = 0,
@@ -92,17 +87,10 @@ def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
         only = JobFilter(source, status, scrape_run_id, reason, reference_id)
         return await handoffs.list_jobs(only, limit=limit, offset=offset)
 
-    @app.get("/jobs/{job_id}", tags=[_TAG])
-    async def get_job(job_id: Id) -> Job:
-        """Return a job."""
-        return await handoffs.get_job(job_id)
+    app.get("/jobs/{job_id}", tags=[_TAG])(handoffs.get_job)
+    app.post("/jobs/{job_id}/retry", tags=[_TAG], dependencies=TOKEN)(handoffs.retry_job)
 
     @app.post("/jobs/retry", tags=[_TAG], dependencies=TOKEN)
     async def retry_jobs(choice: JobChoice) -> RetriedJobs:
         """Reopen the chosen failed jobs, so that they wait for their pages again."""
         return await handoffs.retry_jobs(extend(choice, JobFilter))
-
-    @app.post("/jobs/{job_id}/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry_job(job_id: Id) -> Job:
-        """Reopen a failed job, so that it waits for its page again; a dead page is fetched again."""
-        return await handoffs.retry_job(job_id)

@@ -15,6 +15,7 @@ from headwater.db import budgets, frontier
 from headwater.db.budgets import HostBudget
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, is_down
+from headwater.db.pool import find_full_disk as find_full_disk
 from headwater.discovery.operations import LiveRunOperations, RunOperations
 from headwater.discovery.source_operations import LiveSourceOperations
 from headwater.documents.days import DayOperations
@@ -47,7 +48,7 @@ class LocalOperations:
         self.webhooks: WebhookOperations = WebhookOperations(context)
 
     async def why(self, url: str) -> Why:
-        """Return everything that is known about a URL."""
+        """Return everything that is known about a URL: its sources, its end and the reason, and what happens next."""
         return await explain(self._context, url, self._open_sandbox())
 
     async def budgets(self) -> list[HostBudget] | None:

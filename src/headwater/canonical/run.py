@@ -71,10 +71,9 @@ class CanonicalRunner:
                 raise SchemaMismatch(
                     "The table canonical_state has lost its row: INSERT INTO canonical_state DEFAULT VALUES."
                 )
+        run = _Run(context, self.projection, lease, length, totals, now)
         try:
-            await _Run(context, self.projection, lease, length, totals, now).execute(
-                run_fetchers, now + limit if limit else None
-            )
+            await run.execute(run_fetchers, now + limit if limit else None)
         finally:
             await asyncio.shield(self._end(lease))
         return None
@@ -175,9 +174,8 @@ class _Run:
         total = 0
         while after:
             await self._renew_if_due()
-            after, changed = await self.context.database.run(
-                canonical.add_categories, after=after, now=self.context.clock.now()
-            )
+            now = self.context.clock.now()
+            after, changed = await self.context.database.run(canonical.add_categories, after=after, now=now)
             total += changed
         return total
 
@@ -199,9 +197,8 @@ class _Run:
 
         async def work(redis: Projection) -> None:
             if attempted := await redis.find_attempted(uids):
-                withdrawn = await self.context.database.run(
-                    canonical.withdraw_foreign, attempted, self.context.clock.now()
-                )
+                now = self.context.clock.now()
+                withdrawn = await self.context.database.run(canonical.withdraw_foreign, attempted, now)
                 self.totals.new -= len(withdrawn)
 
         await self._use_redis(work)

@@ -17,7 +17,9 @@ from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
 from headwater.db import changes
-from headwater.db.changes import Change, Delivery, DeliveryStatus, Event, Receiver, Webhook
+from headwater.db.changes import Change, Delivery, Event, Receiver
+from headwater.db.changes import DeliveryStatus as DeliveryStatus
+from headwater.db.changes import Webhook as Webhook
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 
@@ -142,7 +144,7 @@ class WebhookOperations:
         self._feed = ChangeFeed(context.database)
 
     async def add(self, new: NewWebhook) -> AddedWebhook:
-        """Add a webhook; the result has its secret."""
+        """Add a webhook. The result has the secret that signs its deliveries, which is never shown again."""
         receiver = Receiver(_check_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
         events = _check_events(new.events)
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
@@ -227,7 +229,7 @@ class LiveWebhookOperations(WebhookOperations):
         self._sender = sender
 
     async def send_test(self, name: str) -> WebhookTest:
-        """Send a test event to a webhook; its state does not change."""
+        """Send a test event to a webhook and return the receiver's answer."""
         receiver = await self._database.run(changes.get_receiver, make_storable(name))
         if receiver is None:
             raise _unknown_webhook(name)

@@ -40,7 +40,7 @@ def list_handoffs(
     as_json: Json = False,
 ) -> None:
     """List hand-offs with their reasons and jobs, the newest first."""
-    from headwater.db.handoffs import HandoffFilter
+    from headwater.handoff.operations import HandoffFilter
 
     only = HandoffFilter(source, status, run_id)
     page = run_local(lambda operations: operations.handoffs.list_handoffs(only, limit=limit, offset=offset))
@@ -78,7 +78,7 @@ def show_handoff(
 
 
 async def _get_with_jobs(operations: "HandoffOperations", handoff_id: int) -> "tuple[Handoff, list[Job]]":
-    from headwater.db.jobs import JobFilter
+    from headwater.handoff.operations import JobFilter
 
     handoff = await operations.get_handoff(handoff_id)
     return handoff, (await operations.list_jobs(JobFilter(reference_id=handoff.reference_id))).jobs
@@ -95,7 +95,7 @@ def list_jobs(
     as_json: Json = False,
 ) -> None:
     """List jobs, the newest first. A job waits for the page of an item, is ready, or has failed."""
-    from headwater.db.jobs import JobFilter
+    from headwater.handoff.operations import JobFilter
 
     only = JobFilter(source, status, run_id, reason)
     page = run_local(lambda operations: operations.handoffs.list_jobs(only, limit=limit, offset=offset))
@@ -116,7 +116,7 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Retry failed hand-offs or their jobs by number; with --all, every failed job that matches the filters."""
-    from headwater.db.jobs import JobFilter
+    from headwater.handoff.operations import JobFilter
 
     if bool(handoff_ids) == everything or everything != bool(source or reason or run_id):
         raise BadRequest("Give numbers of hand-offs, or --all with at least one of --source, --reason, --run.")

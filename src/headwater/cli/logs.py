@@ -37,7 +37,7 @@ def _shorten_full_disk_error(
     error = sys.exception() if event.get("exc_info") else None
     if error is None:
         return event
-    from headwater.db.pool import find_full_disk  # only commands that work on a database need its driver
+    from headwater.app.operations import find_full_disk  # only commands that work on a database need its driver
 
     if said := find_full_disk(error):
         del event["exc_info"]

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+from annotated_types import Interval
 
 T = TypeVar("T")
 LARGEST_ID = 2**63 - 1
 """The largest number that a bigint column can hold."""
+RowId = Annotated[int, Interval(ge=1, le=LARGEST_ID)]
+"""The id of a row. The API refuses other numbers."""
 
 
 @dataclass_transform(frozen_default=True)

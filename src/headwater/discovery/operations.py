@@ -12,6 +12,7 @@ from headwater.core.dates import day_before, day_of
 from headwater.core.errors import BadRequest, HeadwaterError, OperatorError, RunUnderWay
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
+from headwater.core.record import RowId
 from headwater.core.run import RunCounters, Trigger
 from headwater.core.source import Source
 from headwater.core.waiting import finish_or_cancel
@@ -49,7 +50,7 @@ class RunOperations:
                 await sources.require_source(connection, only.source)
             return await runs.list_runs(connection, only, limit)
 
-    async def get(self, run_id: int) -> RunRecord:
+    async def get(self, run_id: RowId) -> RunRecord:
         """Return a run."""
         found = await self._context.database.run(runs.list_runs, RunFilter(run_id=run_id))
         if not found:

@@ -6,13 +6,17 @@ from datetime import datetime
 
 from headwater.core.errors import BadRequest, HandoffsMissing, HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
-from headwater.core.record import record
+from headwater.core.record import RowId, record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import handoffs, jobs, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.handoffs import Handoff, HandoffFilter, HandoffStatus
-from headwater.db.jobs import Job, JobFilter, JobStatus
+from headwater.db.handoffs import Handoff
+from headwater.db.handoffs import HandoffFilter as HandoffFilter
+from headwater.db.handoffs import HandoffStatus as HandoffStatus
+from headwater.db.jobs import Job
+from headwater.db.jobs import JobFilter as JobFilter
+from headwater.db.jobs import JobStatus as JobStatus
 from headwater.db.pool import Connection
 from headwater.frontier.retry import PRIORITY
 from headwater.handoff.handoffs import BATCH, HandoffRunner
@@ -79,14 +83,14 @@ class HandoffOperations:
 
         return await self._database.transact(work)
 
-    async def get_handoff(self, handoff_id: int) -> Handoff:
+    async def get_handoff(self, handoff_id: RowId) -> Handoff:
         """Return a hand-off."""
         page = await self.list_handoffs(HandoffFilter(handoff_id=handoff_id), limit=1)
         if not page.handoffs:
             raise HeadwaterError(f"There is no hand-off {handoff_id}.", reason=Reason.UNKNOWN_HANDOFF)
         return page.handoffs[0]
 
-    async def retry_handoff(self, handoff_id: int) -> Handoff:
+    async def retry_handoff(self, handoff_id: RowId) -> Handoff:
         """Retry a failed hand-off, or its failed job; return its new state."""
         handoff = await self.get_handoff(handoff_id)
         if handoff.status is HandoffStatus.FAILED:
@@ -113,15 +117,15 @@ class HandoffOperations:
 
         return await self._database.transact(work)
 
-    async def get_job(self, job_id: int) -> Job:
+    async def get_job(self, job_id: RowId) -> Job:
         """Return a job."""
         page = await self.list_jobs(JobFilter(job_id=job_id), limit=1)
         if not page.jobs:
             raise HeadwaterError(f"There is no job {job_id}.", reason=Reason.UNKNOWN_JOB)
         return page.jobs[0]
 
-    async def retry_job(self, job_id: int) -> Job:
-        """Reopen a failed job, so that it waits for its page again; return its new state."""
+    async def retry_job(self, job_id: RowId) -> Job:
+        """Reopen a failed job, so that it waits for its page again; a dead page is fetched again."""
         await self.get_job(job_id)
         if not await self._retry_jobs([job_id]):
             raise OperatorError(
