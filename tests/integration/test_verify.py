@@ -20,7 +20,6 @@ from headwater.documents import upkeep
 from headwater.documents.upkeep import OnProgress, VerifyReport
 from headwater.documents.verify import Verifier
 from headwater.documents.verify_journal import Journal
-from headwater.storage.folder import Corpus
 from tests.harness import AppHarness, open_harness
 from tests.program import environment, fork, forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss
@@ -207,9 +206,7 @@ async def test_a_page_that_is_being_fetched_is_not_wrong(site: Site, stocked: Ap
 
 async def test_a_row_that_changed_during_the_check_is_checked_again(site: Site, stocked: AppHarness) -> None:
     context = stocked.runtime.context
-    stale = await context.database.transact(
-        lambda connection: documents_to_verify(connection, after=0, last=99, source_id=None, limit=99)
-    )
+    stale = await context.database.transact(documents_to_verify, after=0, last=99, source_id=None, limit=99)
     site.answers[address("a")] = Answer(page("a newer matter"), headers=HTML)
     await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
@@ -217,13 +214,7 @@ async def test_a_row_that_changed_during_the_check_is_checked_again(site: Site, 
         "DELETE FROM documents WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)", address("b")
     )
     (await raw_file(stocked, "c")).unlink()
-    verifier = Verifier(
-        database=context.database,
-        corpus=Corpus(context.settings.data_dir / "corpus"),
-        sandbox=stocked.runtime.sandbox,
-        sandbox_timeout_seconds=20,
-        at_once=2,
-    )
+    verifier = Verifier(context, stocked.runtime.sandbox)
     assert [finding.url for finding in await verifier.verify(stale)] == [address("c")]
 
 

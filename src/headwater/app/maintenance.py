@@ -12,7 +12,7 @@ from headwater.core.waiting import wait_for
 from headwater.db import canonical, changes, frontier, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import AWAY, Connection
 from headwater.frontier import rescue
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 
@@ -83,9 +83,7 @@ class MaintenanceRole:
         while not stop.is_set():
             try:
                 await self._run_duties()
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 log.warning("maintenance.failed", error=str(error))
                 await self._context.database.revive()
             await wait_for(stop, self._interval_seconds)
@@ -104,9 +102,7 @@ class MaintenanceRole:
         ):
             try:
                 await duty()
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 errors.append(error)
         if errors:
             raise errors[0]
@@ -146,9 +142,7 @@ class ClockRole:
         while not stop.is_set():
             try:
                 await self._context.clock.sync(self._context.database, settle_seconds)
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 log.warning("clock.sync_failed", error=str(error))
             await wait_for(stop, SYNC_SECONDS)
 

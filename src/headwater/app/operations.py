@@ -1,8 +1,8 @@
 """The operations of Headwater, by noun. The API, the command line and the demo call these and nothing behind them."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 
@@ -14,7 +14,7 @@ from headwater.core.api_budget import Split, fingerprint
 from headwater.db import budgets, frontier
 from headwater.db.budgets import HostBudget
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import AWAY, is_down
+from headwater.db.pool import AWAY
 from headwater.db.pool import find_full_disk as find_full_disk
 from headwater.discovery.operations import LiveRunOperations, RunOperations
 from headwater.discovery.source_operations import LiveSourceOperations
@@ -74,7 +74,7 @@ class Operations(LocalOperations):
     _METRICS_TIMEOUT_SECONDS = 2.0
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
-        super().__init__(runtime.context, lambda: nullcontext(runtime.sandbox))
+        super().__init__(runtime.context, lambda: contextlib.nullcontext(runtime.sandbox))
         self.sources: LiveSourceOperations = LiveSourceOperations(
             runtime.context,
             gate=runtime.gate,
@@ -93,15 +93,13 @@ class Operations(LocalOperations):
 
     async def measure(self) -> bytes:
         """Return the metrics. Gauges of the database are left out while it is away."""
-        try:
+        urls, webhooks, backlog = {}, [], None
+        with contextlib.suppress(*AWAY):
             async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
-                self.metrics.set_urls((await self.frontier.get_stats()).urls)
-                self.metrics.set_webhooks(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
-                self.metrics.set_backlog(await self.handoffs.count_backlog(), self.runtime.context.clock.now())
-        except Exception as error:
-            if not is_down(error):
-                raise
-            self.metrics.set_urls({})
-            self.metrics.set_webhooks([], self.runtime.context.clock.now())
-            self.metrics.set_backlog(None, self.runtime.context.clock.now())
+                stats, waiting = await self.frontier.get_stats(), await self.webhooks.list_webhooks()
+                urls, webhooks, backlog = stats.urls, waiting, await self.handoffs.count_backlog()
+        now = self.runtime.context.clock.now()
+        self.metrics.set_urls(urls)
+        self.metrics.set_webhooks(webhooks, now)
+        self.metrics.set_backlog(backlog, now)
         return self.metrics.render()

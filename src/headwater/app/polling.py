@@ -14,7 +14,7 @@ from headwater.core.poll import PollResult
 from headwater.core.source import Method
 from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import sources
-from headwater.db.pool import is_down
+from headwater.db.pool import AWAY
 from headwater.db.sources import PollClaim
 from headwater.politeness.worker_slots import WorkerSlot, WorkerSlots
 
@@ -68,9 +68,7 @@ class PollerRole:
             self._wants_more.clear()
             try:
                 more = await self._start_due()
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 log.warning("poll.claim_failed", error=str(error))
                 more = False
             await wait_for_any((stop, self._wants_more) if more else (stop,), self._context.settings.poll_check_seconds)
@@ -128,9 +126,7 @@ class PollerRole:
         for claim in [self._ready.popleft() for _ in range(count)]:
             try:
                 await self._runtime.poller.release(claim)
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 log.warning("poll.release_failed", source=claim.source.name, error=str(error))
 
     async def _poll(self, claim: PollClaim, slot: WorkerSlot) -> None:

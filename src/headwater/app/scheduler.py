@@ -21,7 +21,7 @@ from headwater.core.run import Trigger
 from headwater.core.source import Source
 from headwater.core.waiting import finish_or_cancel, wait_for
 from headwater.db import sources
-from headwater.db.pool import is_down
+from headwater.db.pool import AWAY
 from headwater.discovery.runs import next_due_slot
 from headwater.sources.registry import get_kind
 
@@ -58,9 +58,7 @@ class SchedulerRole:
             while not stop.is_set():
                 try:
                     await self._refresh_jobs(keeper)
-                except Exception as error:
-                    if not is_down(error):
-                        raise
+                except AWAY as error:
                     log.warning("schedule.refresh_failed", error=str(error))
                 await wait_for(stop, _REFRESH_SECONDS)
         finally:

@@ -27,7 +27,7 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import AttemptResult, FailureCode, LinkProgress
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import AWAY, Connection
 from headwater.frontier.submit import priority, submit
 
 log = structlog.get_logger()
@@ -91,9 +91,7 @@ class CanonicalRunner:
     async def _end(self, lease: Lease) -> None:
         try:
             await self.context.database.run(canonical.end_lease, lease)
-        except Exception as error:
-            if not is_down(error):
-                raise
+        except AWAY as error:
             log.warning("canonical.lease_not_ended", error=str(error))  # it expires by itself
 
 

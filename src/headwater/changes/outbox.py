@@ -23,7 +23,7 @@ from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
 from headwater.db.changes import ClaimedDelivery, DeliveryStatus, SendResult, Settlement
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import AWAY, Connection, is_down
 
 log = structlog.get_logger()
 
@@ -165,9 +165,7 @@ class DelivererRole:
             self._ended.clear()
             try:
                 await self._start_due()
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 log.warning("delivery.claim_failed", error=str(error))
             await wait_for_any((stop, self._ended), self._look_seconds)
         deliveries = dict(self._under_way)
@@ -178,9 +176,7 @@ class DelivererRole:
     async def _release(self, interrupted: list[ClaimedDelivery]) -> None:
         try:
             await self._outbox.release(interrupted)
-        except Exception as error:
-            if not is_down(error):
-                raise
+        except AWAY as error:
             log.warning("delivery.release_failed", deliveries=len(interrupted), error=str(error))
 
     async def _start_due(self) -> None:

@@ -42,6 +42,12 @@ async def documents_to_verify(
     return [StoredDocument(**row) for row in rows]
 
 
+async def get_stored_document(connection: Connection, document_id: int) -> StoredDocument | None:
+    """Return a document as it is stored. Call it in a transaction."""
+    found = await documents_to_verify(connection, after=document_id - 1, last=document_id, source_id=None, limit=1)
+    return found[0] if found else None
+
+
 async def raw_file_of(connection: Connection, url_id: int) -> tuple[str, bytes, int] | None:
     """Return path, hash and size of the raw file of the document of a URL."""
     row = await connection.fetchrow(query("raw_file_of"), url_id)

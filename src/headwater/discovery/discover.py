@@ -16,7 +16,7 @@ from headwater.core.json_values import check_state
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl
 from headwater.db import runs, sources
-from headwater.db.pool import Database, is_down
+from headwater.db.pool import AWAY, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, FoundItem
@@ -160,9 +160,7 @@ async def keep_lease(database: Database, clock: Clock, claim: PollClaim, run: Ru
                     if run and not is_lost:
                         is_lost = not await runs.renew_run(connection, run, wanted)
                 until = wanted
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY:
                 is_lost = clock.now() > until
             if is_lost:
                 task.cancel()

@@ -18,7 +18,7 @@ from headwater.db.documents import DocumentCounts, DocumentLine, RevisionText
 from headwater.db.documents import Hit as Hit
 from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
-from headwater.db.verify import StoredDocument, documents_to_verify
+from headwater.db.verify import StoredDocument, get_stored_document
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.documents.verify import normalize_again
 from headwater.frontier.submit import find_url
@@ -150,7 +150,10 @@ class DocumentOperations:
 
     async def make_markdown(self, document_id: int) -> str:
         """Return a document as Markdown, made from its raw file by the normalizer that read it first."""
-        document = await self._get_stored(document_id)
+        _check_id(document_id)
+        document = await self._context.database.transact(get_stored_document, document_id)
+        if document is None:
+            raise _unknown(document_id)
         try:
             async with asyncio.timeout(self.markdown_wait_seconds):
                 await self.markdown_lock.acquire()
@@ -168,17 +171,6 @@ class DocumentOperations:
         """Return whether the raw file of a document has the hash in its row."""
         body = await asyncio.to_thread(self._corpus.read, document.raw_path)
         return hashlib.sha256(body).hexdigest() == document.raw_hash
-
-    async def _get_stored(self, document_id: int) -> StoredDocument:
-        _check_id(document_id)
-        found = await self._context.database.transact(
-            lambda connection: documents_to_verify(
-                connection, after=document_id - 1, last=document_id, source_id=None, limit=1
-            )
-        )
-        if not found:
-            raise _unknown(document_id)
-        return found[0]
 
     def _read_raw(self, document: StoredDocument) -> bytes:
         try:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from headwater.core.record import extend, record
 from headwater.core.settings import Settings
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import is_down
-from headwater.db.verify import StoredDocument, documents_to_verify, extent_to_verify
+from headwater.db.pool import AWAY
+from headwater.db.verify import documents_to_verify, extent_to_verify
 from headwater.documents.verify import Fault, Finding, Verifier
 from headwater.documents.verify_journal import Journal
 from headwater.sandbox.pool import make_sandbox
@@ -111,8 +110,7 @@ class UpkeepOperations:
             )
         if source is not None:
             await self._find_source(source)
-        async with self._context.database.connection() as connection:
-            names = [known.name for known in await sources.get_all_sources(connection)]
+        names = [known.name for known in await self._context.database.run(sources.get_all_sources)]
         before = datetime.now(UTC) - older_than  # the times of files are those of this machine, not of the database
         sweeps = []
         for name in names if source is None else [source]:
@@ -148,18 +146,24 @@ class UpkeepOperations:
         path = self._context.settings.data_dir / "verify" / f"{source or '_all'}.{since_id}.jsonl"
         journal = await asyncio.to_thread(Journal, path, now=self._context.clock.now(), restart=restart)
         with contextlib.closing(journal):
-            resumed_after = journal.progress.after or None
-            journal.progress.after = max(journal.progress.after, since_id)
+            progress = journal.progress
+            resumed_after = progress.after or None
+            progress.after = max(progress.after, since_id)
             try:
                 await self._verify(journal, source_id, on_progress)
-            except Exception as error:
-                if not is_down(error):
-                    raise
+            except AWAY as error:
                 raise OperatorError(
                     f"The connection to the database was lost: {error}. Verify again: it resumes where it was.",
                     reason=Reason.DATABASE_LOST,
                 ) from error
-            yield _report_verify(journal, resumed_after)
+            yield extend(
+                progress,
+                VerifyReport,
+                resumed_after=resumed_after,
+                right=progress.checked - progress.wrong,
+                faults=dict(progress.faults.most_common()),
+                unlisted=progress.faults.total() - len(progress.findings),
+            )
             journal.remove()
 
     async def _verify(self, journal: Journal, source_id: int | None, on_progress: OnProgress) -> None:
@@ -181,25 +185,15 @@ class UpkeepOperations:
             on_progress(done, max(done, total))
 
         async with make_sandbox(settings) as sandbox:
-            verifier = Verifier(
-                database=self._context.database,
-                corpus=self._corpus,
-                sandbox=sandbox,
-                sandbox_timeout_seconds=settings.sandbox_timeout_seconds,
-                at_once=2 * settings.sandbox_workers,  # the disk reads one while a child normalizes another
-            )
-            while page := await self._read_page(progress.after, last, source_id):
+            verifier = Verifier(self._context, sandbox)
+            while page := await self._context.database.transact(
+                documents_to_verify, after=progress.after, last=last, source_id=source_id, limit=PAGE
+            ):
                 findings = await verifier.verify(page, count_one)
                 journal.add(page[-1].id, len(page), findings)
 
-    async def _read_page(self, after: int, last: int, source_id: int | None) -> list[StoredDocument]:
-        return await self._context.database.transact(
-            documents_to_verify, after=after, last=last, source_id=source_id, limit=PAGE
-        )
-
     async def _find_source(self, name: str) -> int:
-        async with self._context.database.connection() as connection:
-            return (await sources.require_source(connection, name)).id
+        return (await self._context.database.run(sources.require_source, name)).id
 
 
 async def back_up(settings: Settings, folder: Path, on_step: OnStep) -> BackupReport:
@@ -210,40 +204,24 @@ async def back_up(settings: Settings, folder: Path, on_step: OnStep) -> BackupRe
 async def restore_backup(settings: Settings, folder: Path, on_step: OnStep) -> RestoreReport:
     """Restore a backup into an empty data folder and an empty database."""
     restored = await restore.restore(settings, folder, on_step)
-    report = replace(
+    return extend(
         _report_backup(restored.manifest, folder),
+        RestoreReport,
         schema=restored.schema,
         missing=restored.missing,
         differing=len(restored.differing),
+        schema_before=restored.manifest.schema,
+        differing_files=restored.differing,
     )
-    return extend(report, RestoreReport, schema_before=restored.manifest.schema, differing_files=restored.differing)
 
 
 def _report_backup(manifest: Manifest, folder: Path) -> BackupReport:
-    return BackupReport(
+    return extend(
+        manifest,
+        BackupReport,
         folder=str(folder),
-        taken_at=manifest.taken_at,
-        headwater=manifest.headwater,
-        schema=manifest.schema,
-        postgres=manifest.postgres,
         documents=manifest.documents,
         files=manifest.raw.files,
         bytes=manifest.raw.size,
         database_bytes=sum(table.size for table in manifest.tables),
-        missing=manifest.missing,
-        differing=manifest.differing,
-    )
-
-
-def _report_verify(journal: Journal, resumed_after: int | None) -> VerifyReport:
-    progress = journal.progress
-    return VerifyReport(
-        begun_at=progress.begun_at,
-        resumed_after=resumed_after,
-        checked=progress.checked,
-        right=progress.checked - progress.wrong,
-        wrong=progress.wrong,
-        faults=dict(progress.faults.most_common()),
-        findings=progress.findings,
-        unlisted=progress.faults.total() - len(progress.findings),
     )

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from headwater.core.errors import SandboxFailed, Unreadable
 from headwater.core.record import record
-from headwater.db.pool import Database
-from headwater.db.verify import StoredDocument, documents_to_verify
+from headwater.db.context import DatabaseContext
+from headwater.db.verify import StoredDocument, get_stored_document
 from headwater.extraction.registry import NORMALIZERS, NormalizedPage, normalize_as
 from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus
@@ -63,16 +63,14 @@ class Finding:
 
 
 class Verifier:
-    """Compares documents with their raw files, `at_once` of them at a time."""
+    """Compares documents with their raw files, a few at a time."""
 
-    def __init__(
-        self, *, database: Database, corpus: Corpus, sandbox: Sandbox, sandbox_timeout_seconds: float, at_once: int
-    ) -> None:
-        self._database = database
-        self._corpus = corpus
+    def __init__(self, context: DatabaseContext, sandbox: Sandbox) -> None:
+        self._context = context
+        self._corpus = Corpus(context.settings.data_dir / "corpus")
         self._sandbox = sandbox
-        self._sandbox_seconds = sandbox_timeout_seconds
-        self._slots = asyncio.Semaphore(at_once)
+        # The disk reads one document while a child normalizes another.
+        self._slots = asyncio.Semaphore(2 * context.settings.sandbox_workers)
 
     async def verify(
         self, documents: Sequence[StoredDocument], on_each: Callable[[], None] = lambda: None
@@ -99,7 +97,7 @@ class Verifier:
         """
         is_suspect = False
         while found := await self._check_once(document):
-            current = await self._reload(document)
+            current = await self._context.database.transact(get_stored_document, document.id)
             if current is None:
                 return []
             is_settled = current == document and not current.being_fetched
@@ -109,14 +107,6 @@ class Verifier:
                 await asyncio.sleep(_RETRY_SECONDS)
             document, is_suspect = current, is_settled
         return []
-
-    async def _reload(self, document: StoredDocument) -> StoredDocument | None:
-        found = await self._database.transact(
-            lambda connection: documents_to_verify(
-                connection, after=document.id - 1, last=document.id, source_id=None, limit=1
-            )
-        )
-        return found[0] if found else None
 
     async def _check_once(self, document: StoredDocument) -> list[tuple[Fault, str]]:
         found = []
@@ -144,7 +134,7 @@ class Verifier:
         if document.normalizer not in NORMALIZERS:
             return Fault.NO_NORMALIZER, document.normalizer
         try:
-            page = await normalize_again(self._sandbox, document, body, self._sandbox_seconds)
+            page = await normalize_again(self._sandbox, document, body, self._context.settings.sandbox_timeout_seconds)
         except Unreadable as error:
             return Fault.TEXT_DIFFERS, str(error)
         except SandboxFailed as error:

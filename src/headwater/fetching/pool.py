@@ -12,7 +12,7 @@ from headwater.core.frontier import Claim
 from headwater.core.politeness import KEYS
 from headwater.db import hosts
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import AWAY, Connection, is_down
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import Fetcher, FetchResult
 from headwater.frontier.claim import Finish, claim
@@ -56,9 +56,7 @@ class FetchPool:
             while not stop.is_set() and not committer.done():
                 try:
                     wait = await self._claim_more()
-                except Exception as error:
-                    if not is_down(error):
-                        raise
+                except AWAY as error:
                     log.warning("claim.failed", error=str(error))
                     wait = _AFTER_FAULT
                 await self._rest(stop, wait)

@@ -23,7 +23,7 @@ from headwater.db import frontier, handoffs, jobs
 from headwater.db.context import DatabaseContext
 from headwater.db.handoffs import ClaimedHandoff, HandoffOutcome, HandoffStatus
 from headwater.db.jobs import FinalPage, JobStatus, NewJob, PageStatus, PastJob
-from headwater.db.pool import Connection, Database, is_down, is_passing
+from headwater.db.pool import AWAY, Connection, Database, is_down, is_passing
 from headwater.frontier.retry import PRIORITY
 
 log = structlog.get_logger()
@@ -217,9 +217,7 @@ class HandoffRunner:
                 by_others = await self._retry_while_down(handoffs.count_ended_handoffs, others)
         except HandoffsMissing:
             return None
-        except Exception as error:
-            if not is_down(error):
-                raise
+        except AWAY as error:
             log.warning("handoff.deferred", items=len(ids) - len(ended), error=str(error))
         return _count(len(ids), ended, *by_others)
 

@@ -27,7 +27,7 @@ from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
 from headwater.db.context import DatabaseContext, MigrateWhen, open_database_context
-from headwater.db.pool import Connection, is_down
+from headwater.db.pool import AWAY, Connection
 from headwater.storage.backup_manifest import CORPUS, DATABASE, MANIFEST, UNFINISHED, Manifest, write_manifest
 from headwater.storage.corpus_copy import CorpusCopy, list_raw_files, measure
 from headwater.storage.folder import Corpus, RawFile
@@ -201,9 +201,7 @@ def outages_as_operator_errors(task: str) -> Iterator[None]:
     except OSError as error:
         culprit = f" ({error.filename})" if error.filename else ""
         raise FolderUnusable(f"{task} failed: {error.strerror or error}{culprit}.") from error
-    except Exception as error:
-        if not is_down(error):
-            raise
+    except AWAY as error:
         raise OperatorError(
             f"{task} failed: the connection to the database was lost ({error}).", reason=Reason.DATABASE_LOST
         ) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.errors import BadRequest, OperatorError
+from headwater.core.record import record
 from headwater.db.dump import Table
 from headwater.storage.corpus_copy import Extent
 
@@ -14,7 +15,8 @@ MANIFEST, UNFINISHED, DATABASE, CORPUS = "manifest.json", "UNFINISHED", "databas
 FORMAT = 1
 
 
-class Manifest(msgspec.Struct, frozen=True):
+@record
+class Manifest:
     """The contents of a backup. `missing` documents had no raw file, and `differing` ones another than their row's."""
 
     headwater: str
