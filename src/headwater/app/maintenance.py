@@ -37,10 +37,9 @@ def _release_with(release: Callable[[Connection, datetime], Awaitable[int]]) -> 
 
 async def _rescue_handoffs(context: DatabaseContext) -> int:
     try:
-        async with context.database.connection() as connection:
-            return await handoffs.return_expired_handoffs(
-                connection, context.clock.now(), context.settings.handoff_attempts
-            )
+        return await context.database.run(
+            handoffs.return_expired_handoffs, context.clock.now(), context.settings.handoff_attempts
+        )
     except HandoffsMissing:
         return 0
 

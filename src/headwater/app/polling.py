@@ -89,15 +89,14 @@ class PollerRole:
         if wanted <= self._at_once // 2:
             return True
         now = self._context.clock.now()
-        async with self._context.database.connection() as connection:
-            claims = await sources.claim_polls(
-                connection,
-                now=now,
-                until=now + self._lease,
-                holder=self._context.holder,
-                limit=wanted,
-                methods=self._methods,
-            )
+        claims = await self._context.database.run(
+            sources.claim_polls,
+            now=now,
+            until=now + self._lease,
+            holder=self._context.holder,
+            limit=wanted,
+            methods=self._methods,
+        )
         self._ready.extend(claims)
         self._start_ready()
         return bool(self._ready) or len(claims) == wanted

@@ -109,7 +109,10 @@ class SchedulerRole:
     async def _run_due(self, source: Source, trigger: _Slots) -> None:
         """Run the due slots one by one. A source of dated days has one for each missed day."""
         try:
-            while slot := await self._next_due(source, trigger):
+            schedule, timezone, catches_up = trigger.schedule, trigger.timezone, trigger.dated
+            while slot := await self._context.database.run(
+                next_due_slot, source, schedule, timezone, self._context.clock.now(), catches_up=catches_up
+            ):
                 if not await self._run_slot(source, slot, trigger) or not trigger.dated:
                     return
         except LeaseLost as error:
@@ -117,17 +120,6 @@ class SchedulerRole:
         except Exception:
             # The run's lease expires, and the rescuer frees its slot.
             log.exception("slot.failed", source=source.name)
-
-    async def _next_due(self, source: Source, trigger: _Slots) -> datetime | None:
-        async with self._context.database.connection() as connection:
-            return await next_due_slot(
-                connection,
-                source,
-                trigger.schedule,
-                trigger.timezone,
-                self._context.clock.now(),
-                catches_up=trigger.dated,
-            )
 
     async def _run_slot(self, source: Source, slot: datetime, trigger: _Slots) -> bool:
         """Run a slot. Return False if another process has it, or if the next slot would fail too."""

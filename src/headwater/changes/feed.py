@@ -40,9 +40,7 @@ class ChangeFeed:
             await self._require_known(position, field)
             return position
         moment = _parse_moment(since, field)
-        async with self.database.connection() as connection:
-            now = (await read_server_time(connection, readings=1)).server
-        if moment > now:
+        if moment > (await self.database.run(read_server_time, readings=1)).server:
             raise BadRequest(f"{field}: {since} is in the future. Give {_ACCEPTED}.")
         return await self.find_position(moment)
 

@@ -144,8 +144,7 @@ async def drop_unapplied_optional(connection: Connection) -> None:
 
 async def is_empty(database: Database) -> bool:
     """Return whether no migration is applied."""
-    async with database.connection() as connection:
-        return not await get_applied(connection)
+    return not await database.run(get_applied)
 
 
 async def require_current(database: Database) -> None:

@@ -12,7 +12,7 @@ from headwater.core.frontier import Claim
 from headwater.core.politeness import KEYS
 from headwater.db import hosts
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import AWAY, Connection, is_down
+from headwater.db.pool import AWAY, is_down
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import Fetcher, FetchResult
 from headwater.frontier.claim import Finish, claim
@@ -118,14 +118,10 @@ class FetchPool:
 
     async def _commit(self, batch: list[FetchResult]) -> list[Finish]:
         """Commit a batch. Retry while the database is down: until the leases end no other process has the URLs."""
-
-        async def work(connection: Connection) -> list[Finish]:
-            return await commit(connection, batch, self._clock.now(), self._key_of)
-
         last_moment = max(result.finish.claim.lease.until for result in batch)
         while True:
             try:
-                return await self._database.transact(work)
+                return await self._database.transact(commit, batch, self._clock.now(), self._key_of)
             except Exception as error:
                 if is_down(error) and self._clock.now() < last_moment:
                     log.warning("commit.failed", error=str(error), urls=len(batch))

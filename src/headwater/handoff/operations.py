@@ -141,7 +141,7 @@ class HandoffOperations:
         _require("reason", only.reason, tuple(Reason))
         await self._database.run(_require_source, only.source)
         retried, last = 0, 0
-        while ids := await self._list_failed_ids(only, last):
+        while ids := await self._database.run(jobs.list_failed_ids, only, after=last, limit=BATCH):
             retried += len(await self._retry_jobs(ids))
             last = ids[-1]
         return RetriedJobs(retried)
@@ -155,9 +155,6 @@ class HandoffOperations:
             except HandoffsMissing:
                 waiting, since = None, None
         return Backlog(queued, failed, waiting, since)
-
-    async def _list_failed_ids(self, only: JobFilter, after: int) -> list[int]:
-        return await self._database.run(jobs.list_failed_ids, only, after=after, limit=BATCH)
 
     async def _retry_jobs(self, ids: Collection[int]) -> set[int]:
         return await self._database.transact(jobs.retry_jobs, ids, PRIORITY, self._context.clock.now())

@@ -140,10 +140,9 @@ class Gate:
                 lease.slot = slot
                 return lease
             now = self.clock.now()
-            async with self._database.connection() as connection:
-                not_before, is_in_use, reason = await hosts.reserve_host(
-                    connection, known.politeness_key, now, _RESERVATION
-                )
+            not_before, is_in_use, reason = await self._database.run(
+                hosts.reserve_host, known.politeness_key, now, _RESERVATION
+            )
             # The holder usually releases the host long before its lease ends.
             again = now + _RETRY if is_in_use else not_before
             if again > give_up:

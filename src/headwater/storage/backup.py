@@ -128,9 +128,8 @@ async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[d
 
 
 async def _refuse_new_schema(context: DatabaseContext, schema: int) -> None:
-    async with context.database.connection() as connection:
-        if max(await migrate.get_applied(connection)) != schema:
-            raise SchemaMismatch("The schema changed while the backup was made. Back up again.")
+    if max(await context.database.run(migrate.get_applied)) != schema:
+        raise SchemaMismatch("The schema changed while the backup was made. Back up again.")
 
 
 def _refuse_unfit(settings: Settings, folder: Path) -> None:
