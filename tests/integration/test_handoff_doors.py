@@ -166,9 +166,9 @@ async def test_a_sync_during_a_poll_is_refused(api: Api, api_settings: Settings)
 
 BAD_BODIES = (
     (b'{"method": "bogus"}', "method: "),
-    (b'{"method": "spider"}', "method: "),
-    (b'{"colour": "red"}', "colour: "),
-    (b"[1]", "body: "),
+    (b'{"method": "spider"}', "method: is one of main, sitemap, not 'spider'."),
+    (b'{"colour": "red"}', "colour: The request has no such field."),
+    (b"[1]", "body: Input should be an object."),
     (b"junk", "body: "),
 )
 

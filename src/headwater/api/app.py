@@ -34,6 +34,11 @@ MAX_BODY_BYTES = 8 * 1024 * 1024  # the largest batch of URLs fits
 _OPERATION = "operation"
 _ERRORS = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 _RETRY_AFTER_SECONDS = "5"
+# Pydantic names Python's classes and arguments in these errors.
+_BODY_ERRORS = {
+    "dataclass_type": "Input should be an object",
+    "unexpected_keyword_argument": "The request has no such field",
+}
 _NOT_FOUND = {reason for reason in Reason if reason.startswith("unknown_")} - {
     Reason.UNKNOWN_KIND,
     Reason.UNKNOWN_SCHEMA,
@@ -125,7 +130,8 @@ def _add_error_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # that is a position, not a field
         field = ".".join(str(part) for part in inner) or str(first["loc"][0])
-        return _error(422, Reason.BAD_REQUEST, f"{field}: {first['msg']}.")
+        message = _BODY_ERRORS.get(first["type"], first["msg"])
+        return _error(422, Reason.BAD_REQUEST, f"{field}: {message}.")
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:

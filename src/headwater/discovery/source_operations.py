@@ -376,7 +376,7 @@ def _choose_method(source: Source, methods: list[Method], method: str | None) ->
     if method is None:
         return methods[0]
     if method not in methods:
-        raise BadRequest(f"Source {source.name}: method: is one of {', '.join(methods)}, not {method!r}.")
+        raise BadRequest(f"Source {source.name}: method: is one of {', '.join(methods)}, not {str(method)!r}.")
     return Method(method)
 
 
