@@ -77,6 +77,7 @@ class Operations(LocalOperations):
         super().__init__(runtime.context, lambda: contextlib.nullcontext(runtime.sandbox))
         self.sources: LiveSourceOperations = LiveSourceOperations(
             runtime.context,
+            self._open_sandbox,
             gate=runtime.gate,
             sandbox=runtime.sandbox,
             poller=runtime.poller,

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, OperatorError
+from headwater.core.json_values import JsonObject
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
@@ -33,7 +33,7 @@ from headwater.sources.kinds.site import SITEMAP_HOURS, IngestionMode
 from headwater.sources.kinds.site_discovery import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind, prepare_settings
-from headwater.sources.run import Page
+from headwater.sources.run import Http, Page
 
 OnUrls = Callable[[int], None]
 _EARLIEST = date(1970, 1, 1)
@@ -118,30 +118,23 @@ def _check_polled(polled: PollResult) -> None:
         raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
 
 
+@dataclass(eq=False)
 class LiveSourceOperations(SourceOperations):
     """The operations on sources in a process that sends requests.
 
     `rescue` releases expired leases, and `on_polled` counts polls.
     """
 
-    def __init__(
-        self,
-        context: DatabaseContext,
-        *,
-        gate: Gate,
-        sandbox: Sandbox,
-        poller: Poller,
-        runner: Runner,
-        rescue: Callable[[DatabaseContext], Awaitable[object]],
-        on_polled: Callable[[PollResult], None],
-    ) -> None:
-        super().__init__(context, lambda: nullcontext(sandbox))
-        self._gate = gate
-        self._sandbox = sandbox
-        self._poller = poller
-        self._runner = runner
-        self._rescue = rescue
-        self._on_polled = on_polled
+    gate: Gate
+    sandbox: Sandbox
+    poller: Poller
+    runner: Runner
+    rescue: Callable[[DatabaseContext], Awaitable[object]]
+    on_polled: Callable[[PollResult], None]
+
+    @property
+    def _http(self) -> Http:
+        return make_http(self.gate, self.sandbox)
 
     async def add(
         self, url: str, name: str | None = None, overrides: Mapping[str, Any] | None = None, *, mode: str = "feed"
@@ -151,10 +144,9 @@ class LiveSourceOperations(SourceOperations):
         If there is none, the operation saves nothing.
         """
         if mode not in get_args(IngestionMode):
-            modes = ", ".join(get_args(IngestionMode))
-            raise BadRequest(f"There is no mode {mode!r}: choose {modes}.")
+            raise BadRequest(f"There is no mode {mode!r}: choose {', '.join(get_args(IngestionMode))}.")
         address = _parse_address(url)
-        settings = {**(overrides or {}), **({"ingestion_mode": mode} if mode != "feed" else {})}
+        settings = dict(overrides or {}) | ({"ingestion_mode": mode} if mode != "feed" else {})
         if mode == "spider":
             return await self._add_spider(address, name, settings)
         polled = await self._try(name, {**settings, "feed_url": address})
@@ -164,7 +156,7 @@ class LiveSourceOperations(SourceOperations):
             raise _not_added(address, polled.error, polled.reason)
         return await self._add_found(address, name, settings, polled.error)
 
-    async def _add_found(self, address: str, name: str | None, settings: dict[str, Any], why_not: str) -> AddedSource:
+    async def _add_found(self, address: str, name: str | None, settings: JsonObject, why_not: str) -> AddedSource:
         """Add the sitemap at an address, or the feed that its page leads to, or else the sitemap of the site.
 
         `why_not` says why the address itself is no feed.
@@ -176,7 +168,10 @@ class LiveSourceOperations(SourceOperations):
         sitemaps = [FeedLink(sitemap, "sitemap") for sitemap in found.sitemaps]
         if found.feeds:
             best, *others = found.feeds
-            polled = await self._try(name, _page_settings(best, address, settings), title=best.title)
+            is_root = urlsplit(address).path == "/"  # then the sitemaps of the site are read too
+            settings = {"sitemap_hours": SITEMAP_HOURS} | settings if is_root else settings
+            settings = {"site_url": address} | settings | {"feed_url": best.url}
+            polled = await self._try(name, settings, title=best.title)
         elif sitemaps:
             best, *others = sitemaps
             polled = await self._try(name, {**settings, "sitemap_url": best.url}, method=Method.SITEMAP)
@@ -192,7 +187,7 @@ class LiveSourceOperations(SourceOperations):
 
     async def _find_feeds(self, address: str) -> DiscoveredSources:
         """Return the feeds of a page. Returns sitemaps only if the address is one, or if there is no feed."""
-        http = make_http(self._gate, self._sandbox)
+        http = self._http
         page = await http.get(address)
         if await is_sitemap(page) and not await _is_feed(page):
             return DiscoveredSources(address, [], [address])
@@ -205,7 +200,7 @@ class LiveSourceOperations(SourceOperations):
         chosen = name or await self._choose_name(address)
         prepare_settings(chosen, "site", settings)
         try:
-            await make_http(self._gate, self._sandbox).get(address)
+            await self._http.get(address)
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
         source = await self.create(chosen, "site", settings)
@@ -224,10 +219,10 @@ class LiveSourceOperations(SourceOperations):
             _, was_removed = await self._insert(connection, chosen, "site", kind, settings)
             return await self._claim(connection, chosen, method), was_removed
 
-        claim, was_removed = await self._context.database.transact(insert)
+        claim, was_removed = await self.context.database.transact(insert)
         succeeded = False
         try:
-            polled = await self._wait(claim.source, self._poller.poll(claim))
+            polled = await self._wait(claim.source, self.poller.poll(claim))
             succeeded = polled.error is None
         finally:
             if not succeeded:
@@ -248,30 +243,30 @@ class LiveSourceOperations(SourceOperations):
                 return False
             if any(method.last_success_at for method in await sources.list_methods(connection, claim.source.id)):
                 return False
-            await sources.mark_source_removed(connection, claim.source.id, self._context.clock.now())
+            await sources.mark_source_removed(connection, claim.source.id, self.context.clock.now())
             return True
 
-        if await self._context.database.transact(work):
+        if await self.context.database.transact(work):
             await self._end_urls(claim.source.id)
 
     async def sync(self, name: str, method: str | None = None, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Poll a source now by one method, by default its first, and hand off the items."""
-        async with self._context.database.connection() as connection:
+        async with self.context.database.connection() as connection:
             source = await sources.require_source(connection, name)
             methods = [row.method for row in await sources.list_methods(connection, source.id)]
             chosen = _choose_method(source, methods, method)
-        await self._rescue(self._context)  # no other process may do it
+        await self.rescue(self.context)  # no other process may do it
         day = self._get_last_day(source) if chosen is Method.FEED else None
-        begun = await self._runner.begin(source, Trigger.SYNC, day=day, method=chosen)
+        begun = await self.runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
-            raise await explain_busy(self._context, source)
-        return await self._wait(source, self._runner.execute(begun, on_urls=on_urls))
+            raise await explain_busy(self.context, source)
+        return await self._wait(source, self.runner.execute(begun, on_urls=on_urls))
 
     async def backfill(self, name: str, since: date, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Poll the sitemaps of a source now, back to a day. If this is interrupted, the running poller continues."""
         claim = await self._request_backfill(name, since, claims=True)
         assert claim is not None
-        return await self._wait(claim.source, self._poller.poll(claim, on_urls=on_urls))
+        return await self._wait(claim.source, self.poller.poll(claim, on_urls=on_urls))
 
     async def request_backfill(self, name: str, since: date) -> SourceDetails:
         """Make the running poller read the sitemaps of a source back to a day."""
@@ -281,35 +276,32 @@ class LiveSourceOperations(SourceOperations):
     async def _request_backfill(self, name: str, since: date, *, claims: bool) -> PollClaim | None:
         async def work(connection: Connection) -> PollClaim | None:
             source = await sources.require_source(connection, name)
-            moment = self._start_of(source, since)
-            if not await sources.request_backfill(connection, source.id, moment, self._context.clock.now()):
+            timezone = get_kind(source).timezone or self.context.settings.timezone
+            if since > day_of(self.context.clock.now(), timezone):
+                raise BadRequest(f"since: {since} is in the future.")
+            moment, _ = bounds(max(since, _EARLIEST), timezone)
+            if not await sources.request_backfill(connection, source.id, moment, self.context.clock.now()):
                 methods = await sources.list_methods(connection, source.id)
                 if any(row.method is Method.SITEMAP for row in methods):
-                    raise await explain_busy(self._context, source)
+                    raise await explain_busy(self.context, source)
                 raise BadRequest(_explain_no_backfill(source, since))
             return await self._claim(connection, source.name, Method.SITEMAP) if claims else None
 
-        await self._rescue(self._context)  # no other process may do it
-        return await self._context.database.transact(work)
-
-    def _start_of(self, source: Source, day: date) -> datetime:
-        timezone = get_kind(source).timezone or self._context.settings.timezone
-        if day > day_of(self._context.clock.now(), timezone):
-            raise BadRequest(f"since: {day} is in the future.")
-        return bounds(max(day, _EARLIEST), timezone)[0]
+        await self.rescue(self.context)  # no other process may do it
+        return await self.context.database.transact(work)
 
     async def discover(self, url: str) -> DiscoveredSources:
         """Return the feeds and sitemaps of a site. It saves nothing."""
         address = _parse_address(url)
         found = await self._find_feeds(address)
         if found.feeds:
-            return replace(found, sitemaps=await find_sitemaps(make_http(self._gate, self._sandbox), address))
+            return replace(found, sitemaps=await find_sitemaps(self._http, address))
         return found
 
     async def test(self, target: str, on_stage: OnStage = lambda _: None) -> TrialResult:
         """Test each stage from a source or a URL to an extracted article. It saves nothing."""
-        source = await self._context.database.run(sources.get_source, target)
-        trial = Trial(self._context, self._gate, self._sandbox, on_stage)
+        source = await self.context.database.run(sources.get_source, target)
+        trial = Trial(self.context, self.gate, self.sandbox, self._http, on_stage)
         if source:
             return await trial.test_source(source)
         try:
@@ -321,21 +313,20 @@ class LiveSourceOperations(SourceOperations):
         return await trial.test_url(address)
 
     async def _claim(self, connection: Connection, name: str, method: Method) -> PollClaim:
-        now = self._context.clock.now()
-        until = now + timedelta(seconds=self._context.settings.lease_seconds)
+        now = self.context.clock.now()
+        until = now + timedelta(seconds=self.context.settings.lease_seconds)
         claims = await sources.claim_polls(
-            connection, now=now, until=until, holder=self._context.holder, limit=1, methods=(method,), name=name
+            connection, now=now, until=until, holder=self.context.holder, limit=1, methods=(method,), name=name
         )
         return claims[0]
 
     def _get_last_day(self, source: Source) -> date | None:
-        """Return yesterday for a dated source."""
         try:
             kind = get_kind(source)
         except OperatorError:
             return None  # the run reports the error
-        timezone = kind.timezone or self._context.settings.timezone
-        return day_before(self._context.clock.now(), timezone) if kind.dated else None
+        timezone = kind.timezone or self.context.settings.timezone
+        return day_before(self.context.clock.now(), timezone) if kind.dated else None
 
     async def _wait(self, source: Source, poll: Awaitable[PollResult]) -> PollResult:
         try:
@@ -343,7 +334,7 @@ class LiveSourceOperations(SourceOperations):
         except LeaseLost as error:
             why = f"{source.name} was changed, removed or claimed by another process during the poll; try again."
             raise OperatorError(why, reason=error.reason) from error
-        self._on_polled(polled)
+        self.on_polled(polled)
         return polled
 
 
@@ -360,14 +351,6 @@ async def _is_feed(page: Page) -> bool:
     except HeadwaterError:
         return False
     return True
-
-
-def _page_settings(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a site by the feed of its page. If the page is the root, its sitemaps are read too."""
-    found: dict[str, Any] = {"site_url": page, "feed_url": feed.url}
-    if urlsplit(page).path == "/":
-        found["sitemap_hours"] = SITEMAP_HOURS
-    return {**found, **settings, "feed_url": feed.url}
 
 
 def _choose_method(source: Source, methods: list[Method], method: str | None) -> Method:

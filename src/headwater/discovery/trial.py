@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NoReturn
 
@@ -75,44 +76,41 @@ def make_http(gate: Gate, sandbox: Sandbox) -> Http:
     return Http(gate, sandbox, Kind(), _UnlimitedRate(), FetchProfile())
 
 
+@dataclass(eq=False)
 class Trial:
     """Sends the requests that a source would send, and saves nothing. Calls `on_stage` after each stage."""
 
-    def __init__(self, context: DatabaseContext, gate: Gate, sandbox: Sandbox, on_stage: OnStage) -> None:
-        self._context = context
-        self._gate = gate
-        self._sandbox = sandbox
-        self._on_stage = on_stage
-        self._http = make_http(gate, sandbox)
-        self._stages: list[TrialStage] = []
+    context: DatabaseContext
+    gate: Gate
+    sandbox: Sandbox
+    http: Http
+    on_stage: OnStage
+    stages: list[TrialStage] = field(default_factory=list)
 
     async def test_url(self, url: str) -> TrialResult:
         """Test each stage from an address to its newest article."""
         with contextlib.suppress(_StageFailed):
             await self._test_address(url)
-        return self._result()
+        return TrialResult(self.stages[-1].error is None, self.stages)
 
     async def test_source(self, source: Source) -> TrialResult:
         """Test each stage from the settings of a source to its newest article."""
         with contextlib.suppress(_StageFailed):
             with self._stage("settings") as found:
                 kind = get_kind(source)
-                methods = list(kind.methods(timedelta(minutes=self._context.settings.poll_interval_minutes)))
+                methods = list(kind.methods(timedelta(minutes=self.context.settings.poll_interval_minutes)))
                 if not methods:
                     raise HeadwaterError("It is not polled: its pages are submitted.")
                 found.append(f"a source of kind {source.kind}, read by {', '.join(methods)}")
-            rate = RequestRate(self._context.database, self._context.clock, source.id, kind.gap)
+            rate = RequestRate(self.context.database, self.context.clock, source.id, kind.gap)
             profile = kind.fetch_profile(source.name)
-            self._http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting=_refuse_to_wait)
+            self.http = Http(self.gate, self.sandbox, kind, rate, profile, while_waiting=_refuse_to_wait)
             feed_url = source.settings.get("feed_url")
             if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
                 await self._test_address(feed_url)
             else:
                 await self._test_kind(source, kind, methods[0])
-        return self._result()
-
-    def _result(self) -> TrialResult:
-        return TrialResult(self._stages[-1].error is None, self._stages)
+        return TrialResult(self.stages[-1].error is None, self.stages)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[list[str]]:
@@ -126,13 +124,13 @@ class Trial:
             message = str(error)
             raise _StageFailed from error
         finally:
-            self._stages.append(TrialStage(name, found, message, round(time.monotonic() - begun, 3)))
-            self._on_stage(self._stages[-1])
+            self.stages.append(TrialStage(name, found, message, round(time.monotonic() - begun, 3)))
+            self.on_stage(self.stages[-1])
 
     async def _test_address(self, url: str) -> None:
         await self._test_robots(url)
         with self._stage("address") as found:
-            page = await self._http.get(url)
+            page = await self.http.get(url)
             found += _describe_answer(url, page)
             feed = await _read_feed(page)
             found.append("it is a feed" if feed else "it is a page, not a feed")
@@ -147,7 +145,7 @@ class Trial:
 
     async def _test_robots(self, url: str) -> None:
         with self._stage("robots.txt") as found:
-            host = await self._gate.refresh_robots(url)
+            host = await self.gate.refresh_robots(url)
             is_there = host.robots_txt is not None
             found.append(f"{host.host} allows it" if is_there else f"{host.host} has none: all is allowed")
             if host.crawl_delay_ms:
@@ -155,16 +153,14 @@ class Trial:
 
     async def _get_best_feed(self, url: str) -> Page:
         with self._stage("feeds") as found:
-            feeds = await find_feeds(self._http, url)
+            feeds = await find_feeds(self.http, url)
             found += [f"{feed.url} {feed.title}".strip() for feed in feeds]
             if not feeds:
-                sitemaps = await find_sitemaps(self._http, url)
+                sitemaps = await find_sitemaps(self.http, url)
                 found += [f"sitemap {sitemap}" for sitemap in sitemaps[:_SHOWN]]
-                adds = (
-                    "`headwater add` adds its sitemap" if sitemaps else "`headwater add --mode spider` adds its pages"
-                )
-                raise Unreadable(f"It has no feed; {adds}.", url=url)
-            return await self._http.get(feeds[0].url)
+                command, what = ("add", "sitemap") if sitemaps else ("add --mode spider", "pages")
+                raise Unreadable(f"It has no feed; `headwater {command}` adds its {what}.", url=url)
+            return await self.http.get(feeds[0].url)
 
     async def _test_kind(self, source: Source, kind: Kind, method: Method) -> None:
         with self._stage("list") as found:
@@ -179,9 +175,9 @@ class Trial:
     async def _discover_first(self, source: Source, kind: Kind, method: Method) -> list[Item | DiscoveredUrl]:
         first: list[Item | DiscoveredUrl] = []
         paths: list[tuple[Item, str | None]] = []
-        now = self._context.clock.now()
-        timezone = kind.timezone or self._context.settings.timezone
-        run = Run(self._http, {}, now, method, day=day_before(now, timezone) if kind.dated else None)
+        now = self.context.clock.now()
+        timezone = kind.timezone or self.context.settings.timezone
+        run = Run(self.http, {}, now, method, day=day_before(now, timezone) if kind.dated else None)
         try:
             async for one in kind.discover(run):
                 first.append(one)
@@ -201,16 +197,16 @@ class Trial:
 
     async def _test_page(self, url: str) -> None:
         with self._stage("newest page") as found:
-            response = (await self._http.get(url)).response
+            response = (await self.http.get(url)).response
             found.append(f"{response.url} answered {response.status}, {len(response.body):,} bytes")
         with self._stage("article") as found:
-            page = await self._sandbox.run(
+            page = await self.sandbox.run(
                 normalize,
                 response.body,
                 response.url,
                 response.headers.get("content-type"),
                 returns=NormalizedPage,
-                seconds=self._context.settings.sandbox_timeout_seconds,
+                seconds=self.context.settings.sandbox_timeout_seconds,
             )
             found += _describe_article(page)
 

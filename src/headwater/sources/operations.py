@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -64,13 +65,16 @@ class ImportedSources:
     """Nothing was saved: `added` are the sources that an import adds."""
 
 
+@dataclass(eq=False)
 class SourceOperations:
-    """The operations on sources that need only the database. `sandbox` lends a sandbox for reading files."""
+    """The operations on sources that need only the database. `open_sandbox` lends a sandbox for reading files."""
 
-    def __init__(self, context: DatabaseContext, sandbox: Callable[[], AbstractAsyncContextManager[Sandbox]]) -> None:
-        self._context = context
-        self._open_sandbox = sandbox
-        self._interval = timedelta(minutes=context.settings.poll_interval_minutes)
+    context: DatabaseContext
+    open_sandbox: Callable[[], AbstractAsyncContextManager[Sandbox]]
+
+    @property
+    def _interval(self) -> timedelta:
+        return timedelta(minutes=self.context.settings.poll_interval_minutes)
 
     async def list_sources(self, *, category: str | None = None, health: str | None = None) -> list[SourceSummary]:
         """List sources, the worst health first."""
@@ -88,7 +92,7 @@ class SourceOperations:
         if not rows:
             raise sources.unknown_source(name)
         (row,) = rows
-        async with self._context.database.connection() as connection:
+        async with self.context.database.connection() as connection:
             urls = await sources.count_source_urls(connection, row.id)
             items = await sources.list_last_items(connection, row.id, _ITEMS_SHOWN)
         kind = configure_or_explain(row)
@@ -102,7 +106,7 @@ class SourceOperations:
         )
 
     async def _summarize(self, name: str | None = None) -> list[SourceSummary]:
-        context = self._context
+        context = self.context
         async with context.database.connection() as connection:
             rows = await sources.list_sources(connection, name)
             methods: dict[int, list[sources.MethodRow]] = {}
@@ -117,7 +121,7 @@ class SourceOperations:
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. The running poller polls it when it is due: at once, or at its schedule."""
         configured, prepared = prepare_settings(name, kind, settings)
-        source, was_removed = await self._context.database.transact(self._insert, name, kind, configured, prepared)
+        source, was_removed = await self.context.database.transact(self._insert, name, kind, configured, prepared)
         if was_removed:
             await self._requeue_urls(name)
         return source
@@ -127,15 +131,13 @@ class SourceOperations:
     ) -> tuple[Source, bool]:
         """Add a source. Returns also whether a source of this name was removed before."""
         await _refuse_feed_owner(connection, settings)
-        now = self._context.clock.now()
         was_removed = bool(await sources.find_removed_names(connection, [name]))
-        due = {method: now if gap else None for method, gap in kind.methods(self._interval).items()}
-        source = await sources.add_source(connection, name, kind_name, settings, now=now, due=due)
+        candidate = ImportCandidate(name, kind_name, kind, settings, enabled=True)
+        source = await self._add_candidate(connection, candidate, self.context.clock.now())
         if source is None:
             raise OperatorError(
                 f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS
             )
-        await _save_fetch_profile(connection, source, kind)
         return source, was_removed
 
     async def _requeue_urls(self, name: str) -> None:
@@ -146,7 +148,7 @@ class SourceOperations:
             source = await sources.get_source(connection, name)
             return source is not None and await sources.prevent_removal(connection, source.id)
 
-        async for _ in retry_all(self._context.database, self._context.clock.now(), filters, is_allowed=is_allowed):
+        async for _ in retry_all(self.context.database, self.context.clock.now(), filters, is_allowed=is_allowed):
             pass
 
     async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> SourceDetails:
@@ -161,7 +163,7 @@ class SourceOperations:
             kind, settings = prepare_settings(name, source.kind, merged)
             await self._replace_settings(connection, source, kind, settings)
 
-        await self._context.database.transact(work)
+        await self.context.database.transact(work)
         return await self.show(name)
 
     async def _replace_settings(
@@ -176,7 +178,7 @@ class SourceOperations:
                 f"Source {source.name}: another source reads this feed already.", reason=Reason.SOURCE_EXISTS
             )
         await _save_fetch_profile(connection, source, kind)
-        now, gaps = self._context.clock.now(), kind.methods(self._interval)
+        now, gaps = self.context.clock.now(), kind.methods(self._interval)
         due = {method: now if gap else None for method, gap in gaps.items()}
         await sources.save_methods(connection, source.id, due)
         before = self._get_gaps(source)
@@ -202,7 +204,7 @@ class SourceOperations:
             source = await _lock_source(connection, name)
             await sources.set_source_enabled(connection, source.id, enabled=enabled)
 
-        await self._context.database.transact(work)
+        await self.context.database.transact(work)
         return await self.show(name)
 
     async def remove(self, name: str) -> RemovedSource:
@@ -219,10 +221,10 @@ class SourceOperations:
             source, was_removed = found
             kept = was_removed or not await sources.delete_unused_source(connection, source.id)
             if kept and not was_removed:
-                await sources.mark_source_removed(connection, source.id, self._context.clock.now())
+                await sources.mark_source_removed(connection, source.id, self.context.clock.now())
             return source, kept, was_removed
 
-        source, kept, was_removed = await self._context.database.transact(work)
+        source, kept, was_removed = await self.context.database.transact(work)
         ended = await self._end_urls(source.id) if kept else 0
         if was_removed and not ended:  # a removal that was interrupted left nothing to end
             raise sources.unknown_source(name)
@@ -230,25 +232,24 @@ class SourceOperations:
 
     async def check_removable(self, name: str) -> None:
         """Raise OperatorError if no source, also no removed one, has this name."""
-        if await self._context.database.transact(sources.lock_source, name) is None:
+        if await self.context.database.transact(sources.lock_source, name) is None:
             raise sources.unknown_source(name)
 
     async def _end_urls(self, source_id: int) -> int:
-        """End the queued URLs of a removed source in batches. Returns their number."""
         after = count = 0
         while True:
 
             async def work(connection: Connection, after: int = after) -> list[int]:
                 return await sources.end_removed_urls(connection, source_id, after, _URL_BATCH)
 
-            ended = await self._context.database.transact(work)
+            ended = await self.context.database.transact(work)
             if not ended:
                 return count
             after, count = max(ended), count + len(ended)
 
     async def import_list(self, body: bytes, *, dry_run: bool = False) -> ImportedSources:
         """Add the sources of an OPML or YAML file that can be used. Raises Unreadable if the file has no source."""
-        async with self._open_sandbox() as sandbox:
+        async with self.open_sandbox() as sandbox:
             entries = await sandbox.run(read_source_list, body, returns=list[SourceEntry], seconds=_READ_SECONDS)
         if not entries:
             raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
@@ -260,7 +261,8 @@ class SourceOperations:
 
     async def _add_all(self, new: list[ImportCandidate]) -> list[str]:
         """Add sources, their first polls spread over an interval. Returns the names that were removed before."""
-        now, removed_before = self._context.clock.now(), list[str]()
+        removed_before: list[str] = []
+        now = self.context.clock.now()
         for start in range(0, len(new), _IMPORT_BATCH):
             batch = {
                 one.name: (one, first_poll_at(now, interval=self._interval, index=index, count=len(new)))
@@ -272,20 +274,22 @@ class SourceOperations:
             ) -> set[str]:
                 removed = await sources.find_removed_names(connection, batch)
                 for one, due in batch.values():
-                    await self._add_candidate(connection, one, due, now)
+                    await self._add_candidate(connection, one, due)
                 return removed
 
-            removed_before.extend(await self._context.database.transact(work))
+            removed_before.extend(await self.context.database.transact(work))
         return removed_before
 
-    async def _add_candidate(self, connection: Connection, one: ImportCandidate, due: datetime, now: datetime) -> None:
-        """Add a source. A source that was added during the import stays as it is."""
+    async def _add_candidate(self, connection: Connection, one: ImportCandidate, due: datetime) -> Source | None:
+        """Add a source whose first poll is at `due`. Returns None if another has the name or the feed."""
         methods = {method: due if gap else None for method, gap in one.kind.methods(self._interval).items()}
+        now = self.context.clock.now()
         source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=methods)
         if source:
             await _save_fetch_profile(connection, source, one.kind)
             if not one.enabled:
                 await sources.set_source_enabled(connection, source.id, enabled=False)
+        return source
 
     async def export_yaml(self) -> bytes:
         """Return all sources as a YAML file, which can be imported."""
@@ -293,10 +297,10 @@ class SourceOperations:
 
     async def export_opml(self) -> tuple[bytes, list[str]]:
         """Return the feeds as an OPML file, and the names of the sources without a feed."""
-        return export_opml(await self._get_all(), self._context.clock.now())
+        return export_opml(await self._get_all(), self.context.clock.now())
 
     async def _get_all(self) -> list[Source]:
-        return await self._context.database.run(sources.get_all_sources)
+        return await self.context.database.run(sources.get_all_sources)
 
 
 async def _lock_source(connection: Connection, name: str) -> Source:
@@ -307,7 +311,6 @@ async def _lock_source(connection: Connection, name: str) -> Source:
 
 
 async def _refuse_feed_owner(connection: Connection, settings: Mapping[str, Any]) -> None:
-    """Refuse a feed that another source reads."""
     feed_url = settings.get("feed_url")
     owner = await sources.find_feed_owner(connection, feed_url) if isinstance(feed_url, str) else None
     if owner:
@@ -320,7 +323,6 @@ async def _save_fetch_profile(connection: Connection, source: Source, kind: Kind
 
 
 def _check_unset(source: Source, changes: Mapping[str, Any], unset: Collection[str]) -> None:
-    """Refuse to unset a setting that is not set, or that is set in the same request."""
     for field in unset:
         if field in changes:
             raise BadRequest(f"Source {source.name}: {redact(field)}: cannot be set and unset at once.")
