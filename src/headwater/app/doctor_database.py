@@ -24,7 +24,7 @@ from headwater.app.doctor_finding import (
 from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
 from headwater.core.errors import HandoffsMissing, OperatorError
 from headwater.core.settings import Settings, split_connect_to
-from headwater.db import budgets, changes, documents, handoffs, hosts, leases, migrate, sources
+from headwater.db import budgets, changes, documents, handoffs, hosts, migrate, sources
 from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
@@ -194,7 +194,7 @@ def _check_clock(reading: Reading) -> Finding:
 
 
 async def _check_leases(connection: Connection, reading: Reading, _: Settings) -> Finding:
-    overdue = await leases.count_overdue_leases(connection, reading.server)
+    overdue = await handoffs.count_overdue_leases(connection, reading.server)
     return ok(f"{overdue} past their end" + (", released as soon as Headwater runs" if overdue else ""))
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from headwater.discovery.source_operations import LiveSourceOperations
     from headwater.discovery.trial import TrialStage
-    from headwater.sources.health import SourceDetails
     from headwater.sources.operations import SourceOperations
 
 
@@ -72,7 +71,7 @@ def source_edit(
 ) -> None:
     """Change settings of a source. If one cannot work, nothing is changed."""
     changes = _parse_settings(name, settings)
-    _print_details(lambda sources: sources.edit(name, changes, unset or ()), as_json=as_json)
+    _print(_ask(lambda sources: sources.edit(name, changes, unset or ())), show_sources.details, as_json=as_json)
 
 
 @source_app.command("list")
@@ -94,19 +93,19 @@ def source_list(
 @source_app.command("show")
 def source_show(name: Name, as_json: Json = False) -> None:
     """Show everything that is known about a source."""
-    _print_details(lambda sources: sources.show(name), as_json=as_json)
+    _print(_ask(lambda sources: sources.show(name)), show_sources.details, as_json=as_json)
 
 
 @source_app.command("enable")
 def source_enable(name: Name, as_json: Json = False) -> None:
     """Enable the polls of a source."""
-    _print_details(lambda sources: sources.set_enabled(name, enabled=True), as_json=as_json)
+    _print(_ask(lambda sources: sources.set_enabled(name, enabled=True)), show_sources.details, as_json=as_json)
 
 
 @source_app.command("disable")
 def source_disable(name: Name, as_json: Json = False) -> None:
     """Disable the polls of a source until it is enabled. Its queued pages are still fetched."""
-    _print_details(lambda sources: sources.set_enabled(name, enabled=False), as_json=as_json)
+    _print(_ask(lambda sources: sources.set_enabled(name, enabled=False)), show_sources.details, as_json=as_json)
 
 
 @source_app.command("remove")
@@ -206,11 +205,10 @@ def source_export(
     """Write all sources into a file that can be imported."""
     if form not in ("yaml", "opml"):
         raise BadRequest(f"--format: is yaml or opml, not {form!r}.")
-    without: list[str] = []
     if form == "yaml":
-        body = _ask(lambda sources: sources.export_yaml())
-    else:
-        body, without = _ask(lambda sources: sources.export_opml())
+        _write_file(_ask(lambda sources: sources.export_yaml()), file)
+        return
+    body, without = _ask(lambda sources: sources.export_opml())
     _write_file(body, file)
     if without:
         show_sources.left_out(without)
@@ -246,12 +244,10 @@ source_app.command("janitor")(source_janitor)
 
 
 def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]") -> T:
-    """Run an operation that needs only the database."""
     return run_local(lambda operations: question(operations.sources))
 
 
 def _send(question: "Callable[[LiveSourceOperations], Coroutine[Any, Any, T]]", logs: str | None = "error") -> T:
-    """Run an operation that sends requests."""
     return run_live(lambda operations: question(operations.sources), logs)
 
 
@@ -260,12 +256,6 @@ def _print(result: T, show_result: Callable[[T], None], *, as_json: bool) -> Non
         print_json(result)
     else:
         show_result(result)
-
-
-def _print_details(
-    question: "Callable[[SourceOperations], Coroutine[Any, Any, SourceDetails]]", *, as_json: bool
-) -> None:
-    _print(_ask(question), show_sources.details, as_json=as_json)
 
 
 def _parse_settings(name: str, given: list[str] | None) -> Mapping[str, Any]:

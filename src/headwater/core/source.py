@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,10 @@ class Method(StrEnum):
     FEED = "main"  # the source's list of new items: a feed or an API
     SITEMAP = "sitemap"
     SPIDER = "spider"
+
+
+Intervals = Mapping[Method, timedelta | None]  # None: only at its schedule, or on request
+DueTimes = Mapping[Method, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)

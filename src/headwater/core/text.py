@@ -33,7 +33,26 @@ _MANY_MARKS = 500
 _MAX_MARKS = 30  # on one letter, as in Unicode's stream-safe format; the time to sort them grows with the square
 _HOSTILE_MARKS = 300
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
+_MAX_DEPTH = 5000  # of elements: the time of parsing grows with the square of the depth
+# A tag that nests. Parsers close the others by themselves.
+_NESTING_TAG = re.compile(
+    r"<(/?)(?!(?i:area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|tbody|td|tfoot|th|thead"
+    r"|tr|track|wbr)\b)[a-zA-Z]"
+)
 _HIDDEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
+
+
+def is_too_deep(text: str) -> bool:
+    """Return whether markup has too many elements open at once to be parsed."""
+    tags = text.count("<")
+    if tags <= _MAX_DEPTH or tags - text.count("</") <= _MAX_DEPTH:
+        return False
+    depth = 0
+    for tag in _NESTING_TAG.finditer(text):
+        depth = max(depth - 1, 0) if tag[1] else depth + 1
+        if depth > _MAX_DEPTH:
+            return True
+    return False
 
 
 def unescape_html(text: str, *, only_closed: bool = False) -> str:

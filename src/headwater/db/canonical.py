@@ -132,8 +132,7 @@ async def return_expired_lease(connection: Connection, now: datetime) -> int:
 async def request_new_links(connection: Connection, now: datetime) -> int:
     """Request all links that were not attempted within 30 days; return how many are requested now."""
     await connection.execute(query("request_new_links"), now - LINK_LIFE, now - ATTEMPT_LIFE, now)
-    requested: int = await connection.fetchval(query("count_requested"))
-    return requested
+    return await connection.fetchval(query("count_requested"))
 
 
 async def add_categories(
@@ -199,8 +198,7 @@ async def withdraw_foreign(connection: Connection, uids: Collection[str], now: d
 
 async def get_redis_mark(connection: Connection) -> str | None:
     """Return the mark of the Redis that has everything."""
-    mark: str | None = await connection.fetchval(query("redis_mark"))
-    return mark
+    return await connection.fetchval(query("redis_mark"))
 
 
 async def save_redis_mark(connection: Connection, mark: str) -> None:

@@ -200,26 +200,22 @@ def parse_cursor(text: str) -> int | None:
 async def number_changes(connection: Connection) -> int:
     """Give positions to one batch of committed changes; return how many. Must run inside a transaction."""
     last = await connection.fetchval(query("lock_change_state"))
-    numbered: int = await connection.fetchval(query("number_changes"), last, NUMBERED_AT_ONCE)
-    return numbered
+    return await connection.fetchval(query("number_changes"), last, NUMBERED_AT_ONCE)
 
 
 async def read_last_position(connection: Connection) -> int:
     """Return the last position that a change has."""
-    last: int = await connection.fetchval(query("last_position"))
-    return last
+    return await connection.fetchval(query("last_position"))
 
 
 async def read_furthest_position(connection: Connection) -> int:
     """Return the largest position that a reader can have reached."""
-    furthest: int = await connection.fetchval(query("furthest_position"))
-    return furthest
+    return await connection.fetchval(query("furthest_position"))
 
 
 async def find_position_before(connection: Connection, moment: datetime) -> int | None:
     """Return the position before the first change at or after a time; None if there is no such change."""
-    position: int | None = await connection.fetchval(query("position_before"), moment)
-    return position
+    return await connection.fetchval(query("position_before"), moment)
 
 
 async def list_changes(connection: Connection, after: int, limit: int) -> list[Change]:
@@ -286,8 +282,7 @@ async def lock_ready_webhooks(connection: Connection, now: datetime) -> list[int
 
 async def lock_webhook(connection: Connection, name: str) -> int | None:
     """Lock a webhook, so that none of its deliveries is claimed until the transaction ends; return its id."""
-    webhook_id: int | None = await connection.fetchval(query("lock_webhook"), name)
-    return webhook_id
+    return await connection.fetchval(query("lock_webhook"), name)
 
 
 async def fan_out(

@@ -110,8 +110,7 @@ async def read_sequences(connection: Connection) -> dict[str, int]:
 
 async def count_documents(connection: Connection) -> int:
     """Count the documents."""
-    count: int = await connection.fetchval(query("count_documents"), timeout=_TIMEOUT_SECONDS)
-    return count
+    return await connection.fetchval(query("count_documents"), timeout=_TIMEOUT_SECONDS)
 
 
 async def read_raw_files(connection: Connection, page: int) -> AsyncIterator[list[tuple[str, bytes, int]]]:

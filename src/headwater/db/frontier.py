@@ -284,8 +284,7 @@ async def count_urls(connection: Connection) -> list[tuple[str, str | None, int]
 
 async def count_leased_urls(connection: Connection) -> int:
     """Return the number of URLs that are being fetched."""
-    count: int = await connection.fetchval(query("count_leased_urls"))
-    return count
+    return await connection.fetchval(query("count_leased_urls"))
 
 
 async def merge_frontier_counts(connection: Connection) -> None:

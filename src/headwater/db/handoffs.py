@@ -1,5 +1,6 @@
 """Typed functions over queries/handoffs.sql. Without the table, which can be rolled back alone, they raise an error."""
 
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -154,7 +155,14 @@ async def return_expired_handoffs(connection: Connection, now: datetime, max_att
 @_requires_table
 async def count_overdue_handoffs(connection: Connection, now: datetime) -> int:
     """Count the expired leases that are not yet taken back."""
-    overdue: int = await connection.fetchval(query("count_overdue_handoffs"), now)
+    return await connection.fetchval(query("count_overdue_handoffs"), now)
+
+
+async def count_overdue_leases(connection: Connection, now: datetime) -> int:
+    """Count the expired leases of any kind that are not yet taken back."""
+    overdue: int = await connection.fetchval(query("count_overdue_leases"), now)
+    with contextlib.suppress(HandoffsMissing):
+        overdue += await count_overdue_handoffs(connection, now)
     return overdue
 
 

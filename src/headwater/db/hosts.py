@@ -165,8 +165,7 @@ async def save_robots(
 
 async def get_next_ready(connection: Connection, now: datetime) -> datetime | None:
     """Return when the next queued URL may be claimed; None if the queue is empty."""
-    ready_at: datetime | None = await connection.fetchval(query("get_next_ready"), now)
-    return ready_at
+    return await connection.fetchval(query("get_next_ready"), now)
 
 
 async def count_hosts(connection: Connection, now: datetime) -> HostCounts:

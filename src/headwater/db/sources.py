@@ -14,11 +14,13 @@ from headwater.core.lease import Lease, read_lease
 from headwater.core.poll import AdaptiveInterval, PollPlan
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.core.source import FetchProfile, Method, Source
+from headwater.core.source import DueTimes, FetchProfile, Intervals, Method, Source
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db.pool import Connection
 from headwater.db.sql import query
+
+_ENDING_COLUMNS = ("reason", "error", "consecutive_errors", "item_count", "state", "brought_new")
 
 
 @record
@@ -155,10 +157,9 @@ async def get_source(connection: Connection, name: str) -> Source | None:
 
 async def require_source(connection: Connection, name: str) -> Source:
     """Return a source by name. Raises OperatorError if there is none."""
-    source = await get_source(connection, name)
-    if source is None:
-        raise unknown_source(name)
-    return source
+    if source := await get_source(connection, name):
+        return source
+    raise unknown_source(name)
 
 
 async def get_all_sources(connection: Connection) -> list[Source]:
@@ -173,8 +174,7 @@ async def get_browser_sources(connection: Connection) -> list[str]:
 
 async def find_feed_owner(connection: Connection, feed_url: str) -> str | None:
     """Return the name of the source that reads a feed."""
-    name: str | None = await connection.fetchval(query("find_feed_owner"), feed_url)
-    return name
+    return await connection.fetchval(query("find_feed_owner"), feed_url)
 
 
 async def find_removed_names(connection: Connection, names: Collection[str]) -> set[str]:
@@ -205,13 +205,7 @@ async def list_last_items(connection: Connection, source_id: int, limit: int) ->
 
 
 async def add_source(
-    connection: Connection,
-    name: str,
-    kind: str,
-    settings: Mapping[str, Any],
-    *,
-    now: datetime,
-    due: Mapping[Method, datetime | None],
+    connection: Connection, name: str, kind: str, settings: Mapping[str, Any], *, now: datetime, due: DueTimes
 ) -> Source | None:
     """Add a source with its methods, each with its first poll. Returns None if another has the name or the feed.
 
@@ -229,7 +223,7 @@ async def add_source(
     return _read_source(row) if row else None
 
 
-async def save_methods(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
+async def save_methods(connection: Connection, source_id: int, due: DueTimes) -> None:
     """Make these the methods of a source. A method that it had stays due when it was."""
     await connection.execute(query("save_methods"), source_id, list(due), list(due.values()))
 
@@ -257,13 +251,7 @@ async def make_method_due(
 
 
 async def replan_methods(
-    connection: Connection,
-    source_id: int,
-    gaps: Mapping[Method, timedelta | None],
-    *,
-    changed: Collection[Method],
-    now: datetime,
-    reset: bool,
+    connection: Connection, source_id: int, gaps: Intervals, *, changed: Collection[Method], now: datetime, reset: bool
 ) -> None:
     """Plan the methods of a source after a change of its settings.
 
@@ -355,8 +343,7 @@ async def reserve_request(
     connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
 ) -> datetime:
     """Reserve the time of the next request of a source. `unused` is a reserved time that is returned."""
-    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
-    return moment
+    return await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
 
 
 async def lock_poll(connection: Connection, claim: PollClaim) -> bool:
@@ -389,12 +376,7 @@ async def finish_polls(
         [plan and plan.at for plan in plans],
         [plan and plan.why for plan in plans],
         [plan and plan.adaptive_interval for plan in plans],
-        [ending.reason for _, ending in endings],
-        [ending.error for _, ending in endings],
-        [ending.consecutive_errors for _, ending in endings],
-        [ending.item_count for _, ending in endings],
-        [ending.state for _, ending in endings],
-        [ending.brought_new for _, ending in endings],
+        *([getattr(ending, name) for _, ending in endings] for name in _ENDING_COLUMNS),
         now,
         unhurried,
         [ending.is_unfinished for _, ending in endings],

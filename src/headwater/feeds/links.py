@@ -9,8 +9,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from headwater.core.charset import decode_html
 from headwater.core.errors import InvalidURL, Unreadable
-from headwater.core.html_depth import is_too_deep
-from headwater.core.text import one_line
+from headwater.core.text import is_too_deep, one_line
 from headwater.core.urls import join_url
 from headwater.feeds.results import FeedLink, PageLink
 

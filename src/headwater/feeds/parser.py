@@ -10,8 +10,7 @@ from lxml import etree
 from headwater.core.charset import decode_xml, is_utf8_xml
 from headwater.core.dates import parse_date
 from headwater.core.errors import Unreadable
-from headwater.core.html_depth import is_too_deep
-from headwater.core.text import one_line, plain_text, unescape_html
+from headwater.core.text import is_too_deep, one_line, plain_text, unescape_html
 from headwater.feeds.body_description import BLANKS, describe_body, not_a_feed
 from headwater.feeds.deferred_text import DeferredText
 from headwater.feeds.feed_fields import absolute_link, author_name, plain_tags, slice_text, summary_text, ttl_seconds

@@ -17,7 +17,7 @@ from headwater.core.dates import check_timezone
 from headwater.core.errors import HeadwaterError, InvalidURL, StorageFailed
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
-from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Retry, Selectors, Timeout
+from headwater.core.source import DiscoveredUrl, FetchProfile, Intervals, Item, Method, Retry, Selectors, Timeout
 from headwater.core.urls import host_of
 from headwater.extraction.html.selectors import check_selector
 from headwater.sources.run import Run
@@ -78,7 +78,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Yield what the source lists now."""
         raise TypeError(f"{type(self).__name__} must define discover()")
 
-    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Intervals:
         """Return the methods of the source with their intervals. None: only at its schedule, or on request.
 
         `interval` is the default.

@@ -13,7 +13,7 @@ from headwater.core.frontier import UrlFilter
 from headwater.core.poll import first_poll_at
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
-from headwater.core.source import Method, Source
+from headwater.core.source import Intervals, Source
 from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
@@ -191,7 +191,7 @@ class SourceOperations:
             reset=bool(changed - _KEEP_STATE),
         )
 
-    def _get_gaps(self, source: Source) -> Mapping[Method, timedelta | None]:
+    def _get_gaps(self, source: Source) -> Intervals:
         try:
             return get_kind(source).methods(self._interval)
         except OperatorError:

@@ -9,9 +9,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.charset import read_html
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
-from headwater.core.html_depth import is_too_deep
 from headwater.core.reasons import Reason
-from headwater.core.text import clean, extract_blocks
+from headwater.core.text import clean, extract_blocks, is_too_deep
 from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import find_main_text

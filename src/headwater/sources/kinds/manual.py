@@ -1,11 +1,11 @@
 """The manual kind: users submit its URLs."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import ClassVar
 
 from headwater.core.frontier import Origin
-from headwater.core.source import Item, Method
+from headwater.core.source import Intervals, Item
 from headwater.sources.kind import Kind
 from headwater.sources.run import Run
 
@@ -15,7 +15,7 @@ class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     origin: ClassVar[Origin] = Origin.MANUAL
 
-    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Intervals:
         """Return no methods."""
         del interval
         return {}

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Literal
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from headwater.core.backoff import read_requested_delay
 from headwater.core.errors import InvalidURL, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.redirect_history import RedirectHistory, update_redirect_history
-from headwater.core.source import DiscoveredUrl, Item, Method
+from headwater.core.source import DiscoveredUrl, Intervals, Item, Method
 from headwater.core.urls import join_url, normalize_url
 from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
@@ -69,7 +69,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.schedule and Method.FEED not in self.methods(timedelta(0)):
             raise ValueError("schedule: applies to the feed, and this site is read without one")
 
-    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Intervals:
         """Return the methods of its mode. Sitemaps have an interval only if they are set."""
         methods: dict[Method, timedelta | None] = {}
         if self.ingestion_mode != "spider":

@@ -6,14 +6,14 @@ to read).
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError, Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.source import DiscoveredUrl, Item, Method, Undated
+from headwater.core.source import DiscoveredUrl, Intervals, Item, Method, Undated
 from headwater.core.urls import host_of
 from headwater.feeds.results import SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading
@@ -63,7 +63,7 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The API, which counts requests, without the sitemaps and files."""
         return frozenset({host_of(self.api_url)})
 
-    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Intervals:
         """Return the sitemap method, which can read back (`headwater source backfill`)."""
         del interval
         return {Method.SITEMAP: timedelta(minutes=self.poll_interval_minutes or _MINUTES)}
