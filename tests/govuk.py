@@ -2,10 +2,13 @@
 
 import contextlib
 import time
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+
+from aiohttp import web
 
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
@@ -13,10 +16,13 @@ from headwater.app.runtime import Runtime, open_runtime
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
 from headwater.db.items import DayFilter
+from headwater.demo.answers import status
+from headwater.demo.api import CONTENT_PATH
 from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import GovukPage, content_id
-from headwater.demo.govuk_site import serving
-from headwater.demo.plan import Piece
+from headwater.demo.govuk_site import GOVUK
+from headwater.demo.plan import Piece, Site
+from headwater.demo.visits import arrival
 from headwater.demo.web import DemoWeb
 from headwater.discovery.operations import RunRecord
 from headwater.documents.days import DayView
@@ -40,6 +46,44 @@ def page(link: str, at: datetime | None = NOON, **details: Any) -> GovukPage:
         "content_id": content_id(link),
     }
     return GovukPage(link=link, **(known | details))
+
+
+def serving(api: GovukApi, *, pieces: tuple[Piece, ...] = ()) -> Site:
+    """Return the host with this API, and with these pages in place of its own."""
+    return replace(GOVUK, pieces=pieces, api=lambda _today, _seed: api)
+
+
+class RateLimit:
+    """A number of requests that a client may make in any second."""
+
+    def __init__(self, per_second: int) -> None:
+        self._per_second = per_second
+        self._admitted: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def admits(self, client: str, now: float) -> bool:
+        """Check whether a client may make a request now, and count it if so."""
+        times = self._admitted[client]
+        while times and times[0] <= now - 1:
+            times.popleft()
+        if len(times) >= self._per_second:
+            return False
+        times.append(now)
+        return True
+
+
+class LimitedGovukApi(GovukApi):
+    """GOV.UK whose Content API accepts some requests from a client in any second and answers 429 to the others."""
+
+    def __init__(self, pages: Iterable[GovukPage], limit_per_second: int) -> None:
+        super().__init__(pages)
+        self._limit = RateLimit(limit_per_second)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request, or refuse it if the client exceeds the limit."""
+        is_content = request.raw_path.startswith(f"{CONTENT_PATH}/")
+        if is_content and not self._limit.admits(request.remote or "", arrival(request)):
+            return await status(429)(request)
+        return await super().__call__(request)
 
 
 class MovingClock:

@@ -16,7 +16,6 @@ from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status
-from headwater.demo.api import altered, error_under_200, text_under_200
 from headwater.demo.federal_api import CongressServer, RegisterApi
 from headwater.demo.federal_run import key_shares
 from headwater.demo.federal_sites import (
@@ -32,6 +31,7 @@ from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.federal import register_search
 from headwater.sources.kinds.records import US_CAPITAL
+from tests.api_faults import altered, error_under_200, text_under_200
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 

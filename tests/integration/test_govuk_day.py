@@ -11,10 +11,11 @@ import pytest
 from headwater.core.dates import bounds
 from headwater.core.settings import Settings
 from headwater.demo.govuk_api import GovukApi
-from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, make_catalogue
+from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.visits import TOLERANCE_SECONDS
-from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, open_day_harness, page
+from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, LimitedGovukApi, open_day_harness, page
+from tests.govuk_catalogue import make_catalogue
 
 MakeSettings = Callable[..., Settings]
 SECOND = timedelta(seconds=1)
@@ -161,7 +162,7 @@ async def test_each_item_names_the_rule_that_put_it_into_the_day(
 async def test_the_api_is_asked_no_faster_than_it_allows(make_settings: MakeSettings) -> None:
     """Issue 7: look-ups at no more than 10 requests a second."""
     pages = [page(f"/{number}", LONG_AGO, public_timestamp=NOON) for number in range(14)]
-    api = GovukApi(pages, limit_per_second=11)
+    api = LimitedGovukApi(pages, 11)
     async with open_day_harness(make_settings(), api, rate_per_second=None) as harness:
         assert (await harness.ingest()).status == "succeeded"
         arrived = [asked.arrived for asked in harness.web.requests]

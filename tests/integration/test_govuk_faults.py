@@ -14,9 +14,13 @@ from headwater.core.dates import day_of
 from headwater.core.http import Response
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, busy, hang, reset, status, truncated, whole
-from headwater.demo.api import (
-    ApiRequest,
-    When,
+from headwater.demo.api import ApiRequest, When
+from headwater.demo.govuk_api import GovukApi
+from headwater.demo.govuk_pages import LONDON, GovukPage
+from headwater.demo.visits import TOLERANCE_SECONDS
+from headwater.http.client import HttpClient
+from headwater.sources.kinds import govuk
+from tests.api_faults import (
     empty_page,
     error_under_200,
     moved_total,
@@ -25,12 +29,8 @@ from headwater.demo.api import (
     text_error,
     text_under_200,
 )
-from headwater.demo.govuk_api import GovukApi
-from headwater.demo.govuk_pages import LONDON, GovukPage, make_catalogue
-from headwater.demo.visits import TOLERANCE_SECONDS
-from headwater.http.client import HttpClient
-from headwater.sources.kinds import govuk
 from tests.govuk import DAY, NIGHT, RETRY, DayHarness, open_day_harness, page
+from tests.govuk_catalogue import make_catalogue
 
 MakeSettings = Callable[..., Settings]
 NEXT_DAY = DAY + timedelta(days=1)

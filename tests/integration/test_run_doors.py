@@ -14,11 +14,10 @@ from headwater.core.settings import Settings
 from headwater.demo.answers import always, status
 from headwater.demo.api import ApiRequest
 from headwater.demo.govuk_api import GovukApi
-from headwater.demo.govuk_site import serving
 from headwater.demo.web import DemoWeb
 from tests.api import TOKEN, open_api
 from tests.database_clock import make_clock, step_clock
-from tests.govuk import NIGHT, QUICK, page
+from tests.govuk import NIGHT, QUICK, page, serving
 from tests.program import headwater
 
 MakeSettings = Callable[..., Settings]

@@ -17,15 +17,17 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.dates import bounds
-from headwater.demo import api as demo_api
 from headwater.demo.answers import Maker, always, busy, hang, reset, status, truncated
 from headwater.demo.api import ApiRequest
-from headwater.demo.govuk_api import GovukApi, RateLimit
-from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage, make_catalogue
-from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api, serving
+from headwater.demo.govuk_api import GovukApi
+from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage
+from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.web import DemoWeb
+from tests import api_faults
 from tests.demo_client import TODAY, get, open_client
+from tests.govuk import LimitedGovukApi, RateLimit, serving
 from tests.govuk import page as make_page
+from tests.govuk_catalogue import make_catalogue
 
 HOME = "http://govuk.demo.test"
 SUMMER = datetime(2026, 7, 13, 9, 30, tzinfo=UTC)
@@ -279,7 +281,7 @@ def test_a_client_gets_exactly_its_limit_in_any_second(times: list[float], limit
 
 
 async def test_only_the_content_api_refuses_too_many_requests_in_a_second() -> None:
-    async with visiting(GovukApi([page("/a")], limit_per_second=10)) as visit:
+    async with visiting(LimitedGovukApi([page("/a")], 10)) as visit:
         answers = await asyncio.gather(*(visit.get("/api/content/a") for _ in range(12)))
         assert sorted(answer.status for answer, _ in answers) == [200] * 10 + [429] * 2
         assert (await visit.get("/api/search.json"))[0].status == 200
@@ -321,10 +323,10 @@ async def test_a_fault_starts_with_the_nth_matching_request_and_lasts_so_many_ti
 @pytest.mark.parametrize(
     ("fault", "code", "start"),
     [
-        (demo_api.text_error(503), 503, b"The search did not answer"),
-        (demo_api.text_error(400), 400, b"The search did not answer"),
-        (demo_api.text_under_200, 200, b"The search is away"),
-        (demo_api.error_under_200, 200, b'{"error": '),
+        (api_faults.text_error(503), 503, b"The search did not answer"),
+        (api_faults.text_error(400), 400, b"The search did not answer"),
+        (api_faults.text_under_200, 200, b"The search is away"),
+        (api_faults.error_under_200, 200, b'{"error": '),
     ],
 )
 async def test_errors_can_be_text_under_a_json_type_or_under_200(fault: Any, code: int, start: bytes) -> None:
@@ -351,10 +353,10 @@ async def test_faults_can_cut_the_connection_to_an_api(fault: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "start", "total", "results"),
     [
-        (demo_api.empty_page, 10, 30, 0),
-        (demo_api.short_page, 10, 30, 9),
-        (demo_api.shrunk_total, 20, 29, 9),
-        (demo_api.moved_total, 20, 31, 10),
+        (api_faults.empty_page, 10, 30, 0),
+        (api_faults.short_page, 10, 30, 9),
+        (api_faults.shrunk_total, 20, 29, 9),
+        (api_faults.moved_total, 20, 31, 10),
     ],
 )
 async def test_a_fault_alters_a_page_of_results(fault: Maker, start: int, total: int, results: int) -> None:
@@ -457,7 +459,7 @@ async def test_a_day_of_thousands_takes_several_requests_and_each_can_get_a_faul
     """Spec 6.2, 6.5."""
     pages = make_catalogue(TODAY, new=2000, latest=1000)
     async with visiting(GovukApi(pages)) as visit:
-        visit.api.faults.plan(demo_api.empty_page, when=ApiRequest.is_search, nth=2)
+        visit.api.faults.plan(api_faults.empty_page, when=ApiRequest.is_search, nth=2)
         starts = (0, 1500, 1500)
         sizes = [len(await visit.links(count=1500, start=start, order="public_timestamp")) for start in starts]
         assert sizes == [1500, 0, 1500]

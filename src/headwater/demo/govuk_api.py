@@ -1,19 +1,14 @@
 """GOV.UK's search and Content APIs with the habits of the real ones. The search refuses all that it does not know."""
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from aiohttp import web
-
 from headwater.core.json_values import JsonObject
-from headwater.demo.answers import status
 from headwater.demo.api import CONTENT_PATH, ApiRequest, DemoApi, Parameters
 from headwater.demo.govuk_pages import FIELDS, GovukPage, content_item, search_result
-from headwater.demo.visits import arrival
 
 _MOST_RESULTS, _LAST_START, _DEFAULT_COUNT = 1500, 900_000, 10
 _FILTERS: Mapping[str, Callable[[GovukPage], datetime | None]] = {
@@ -31,8 +26,7 @@ class GovukApi(DemoApi):
     """Both APIs over one set of pages, which may change between two requests.
 
     `total_as_object` and `cap_at` change the total as the next search engine may do: `{"value", "relation"}`, and no
-    total above `cap_at`. `limit_per_second` is the number of requests that the Content API accepts from a client in any
-    second. It answers 429 to the others.
+    total above `cap_at`.
     """
 
     def __init__(
@@ -41,13 +35,11 @@ class GovukApi(DemoApi):
         *,
         total_as_object: bool = False,
         cap_at: int | None = None,
-        limit_per_second: int | None = None,
     ) -> None:
         super().__init__()
         self.total_as_object = total_as_object
         self.cap_at = cap_at
         self._pages = {page.link: page for page in pages}
-        self._limit = RateLimit(limit_per_second)
         self._random = Random(1)  # noqa: S311 - not a secret
 
     @property
@@ -58,13 +50,6 @@ class GovukApi(DemoApi):
     def put(self, page: GovukPage) -> None:
         """Publish a page, or its next edition."""
         self._pages[page.link] = page
-
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request, or refuse it if the client exceeds the limit."""
-        is_content = request.raw_path.startswith(f"{CONTENT_PATH}/")
-        if is_content and not self._limit.admits(request.remote or "", arrival(request)):
-            return await status(429)(request)
-        return await super().__call__(request)
 
     def reply(self, asked: ApiRequest) -> tuple[int, JsonObject]:
         """Return the status and the JSON of the right answer."""
@@ -96,26 +81,6 @@ class GovukApi(DemoApi):
     def _total(self, found: int) -> int | JsonObject:
         value = found if self.cap_at is None else min(found, self.cap_at)
         return {"value": value, "relation": "eq" if value == found else "gte"} if self.total_as_object else value
-
-
-class RateLimit:
-    """A number of requests that a client may make in any second; None: no limit."""
-
-    def __init__(self, per_second: int | None) -> None:
-        self._per_second = per_second
-        self._admitted: defaultdict[str, deque[float]] = defaultdict(deque)
-
-    def admits(self, client: str, now: float) -> bool:
-        """Check whether a client may make a request now, and count it if so."""
-        if self._per_second is None:
-            return True
-        times = self._admitted[client]
-        while times and times[0] <= now - 1:
-            times.popleft()
-        if len(times) >= self._per_second:
-            return False
-        times.append(now)
-        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ The times of the table are those of London. The pages show its days, with hours 
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -164,11 +164,6 @@ GOVUK = Site(
     pieces=tuple(row.piece() for row in _ROWS),
     api=govuk_api,
 )
-
-
-def serving(api: GovukApi, *, pieces: tuple[Piece, ...] = ()) -> Site:
-    """Return the host with this API, and with these pages in place of its own."""
-    return replace(GOVUK, pieces=pieces, api=lambda _today, _seed: api)
 
 
 def expected_day(day: date, *, today: date | None = None) -> Mapping[str, Label]:
