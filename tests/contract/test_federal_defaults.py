@@ -16,7 +16,6 @@ from headwater.demo.federal_run import key_shares, read_federal
 from headwater.demo.federal_sites import (
     API,
     BACKFILL_SINCE,
-    BILLS_AN_HOUR,
     FEDERAL,
     GOVINFO,
     KEY,
@@ -127,7 +126,7 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
         assert await read_federal(opened.operations, TODAY, ignore_progress)
         spent = {child.source: child.spent for child in await key_shares(opened.operations) if child.spent}
         assert spent == {
-            "bills": BILLS_AN_HOUR,
+            "bills": SHARES["bills"],
             "federal_register": 2,
             "public_laws": 1,
             "reserve": 1,
@@ -144,7 +143,7 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
     The backfill continues after the hour, and no request is refused.
     """
     of_register = 2  # requests of its run: the list and the count
-    limit = BILLS_AN_HOUR + of_register
+    limit = SHARES["bills"] + of_register
     host = CongressServer(bills=BILL_RECORDS, limit=limit, register=RegisterApi(DOCUMENTS))
     async with federal(make_settings, replace(API, api=lambda _today, _seed: host), GOVINFO) as opened:
         operations = opened.operations
@@ -153,7 +152,7 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
             await operations.sources.create(name, SOURCES[name].kind, settings)
         backfill = asyncio.create_task(operations.sources.backfill("bills", BACKFILL_SINCE))
         try:
-            await until(lambda: len(host.requests) == BILLS_AN_HOUR)
+            await until(lambda: len(host.requests) == SHARES["bills"])
             daily = await operations.sources.sync("federal_register")
             assert (daily.error, daily.items, backfill.done()) == (None, len(DOCUMENTS), False)
         finally:
@@ -162,7 +161,7 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
         assert host.keys == [KEY] * host.limit  # exactly the whole limit
         (budget,) = await operations.budgets() or []
         spent = {child.source: child.spent for child in budget.sources if child.spent}
-        assert spent == {"bills": BILLS_AN_HOUR, "federal_register": of_register}
+        assert spent == {"bills": SHARES["bills"], "federal_register": of_register}
         assert budget.hourly_limit == host.limit
         drawn = {child.source: child.drawn_by for child in budget.sources if child.spent}
         assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}

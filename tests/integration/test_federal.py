@@ -124,7 +124,7 @@ async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
     """The limit is 20 instead of 10,000, over a time that takes two runs."""
     monkeypatch.setattr(register_search, "MAX_COUNT", 20)
     day = timedelta(days=1)
-    api = RegisterApi((one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)), cap_at=20)
+    api = RegisterApi([one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)], cap_at=20)
     async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
         since = (TODAY - 49 * day).isoformat()
         await add(harness, "federal_register", fetch_items=False, since=since, days_per_run=30)

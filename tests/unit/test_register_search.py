@@ -52,7 +52,7 @@ class RequestedDelay:
 def api_of(days: list[int], **habits: int) -> RegisterApi:
     """Documents by the day after the first that each was published on."""
     return RegisterApi(
-        (register_document(f"2026-{number:05}", "t", FIRST + timedelta(days=day)) for number, day in enumerate(days)),
+        [register_document(f"2026-{number:05}", "t", FIRST + timedelta(days=day)) for number, day in enumerate(days)],
         **habits,
     )
 

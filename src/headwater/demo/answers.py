@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.cookies import CookieError, SimpleCookie
 from itertools import chain, repeat
 
 from aiohttp import web
@@ -174,7 +173,7 @@ def walled(body: Body) -> Answer:
     challenge = read_file("looks", "variants", "wall.html").replace("$TOKEN", token).encode()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        proved = _cookie(request) == str(_proof(token + request.headers.get("User-Agent", "")))
+        proved = request.cookies.get("proof") == str(_proof(token + request.headers.get("User-Agent", "")))
         return web.Response(body=body.content if proved else challenge, headers={"Content-Type": HTML})
 
     return answer
@@ -199,11 +198,3 @@ def _proof(text: str) -> int:
     for mark in text:
         proof = (proof * 31 + ord(mark)) % 1_000_000_007
     return proof
-
-
-def _cookie(request: web.BaseRequest) -> str | None:
-    try:
-        cookie = SimpleCookie(request.headers.get("Cookie", "")).get("proof")
-    except CookieError:
-        return None
-    return cookie.value if cookie else None

@@ -55,12 +55,38 @@ def read_parameters(raw_query: str) -> Parameters:
     return dict(parameters)
 
 
+When = Callable[[ApiRequest], bool]
+
+
+@dataclass(slots=True)
+class Faults:
+    """The faults that are planned for an API."""
+
+    plans: list[tuple[Maker, When, Iterator[bool]]] = field(default_factory=list)
+
+    def plan(self, fault: Maker, *, when: When = lambda _asked: True, nth: int = 1, times: int | None = 1) -> None:
+        """Answer with a fault from the nth request that matches `when` on, for `times` requests; None: without end.
+
+        Each plan counts all requests that match it. If several plans apply to a request, the first one is used.
+        """
+        is_due = chain(repeat(False, nth - 1), repeat(True) if times is None else repeat(True, times), repeat(False))
+        self.plans.append((fault, when, is_due))
+
+    def clear(self) -> None:
+        """Remove all plans."""
+        self.plans.clear()
+
+    def due(self, asked: ApiRequest) -> Maker | None:
+        """Return the fault for a request, and count the request."""
+        return next(iter([fault for fault, when, is_due in self.plans if when(asked) and next(is_due)]), None)
+
+
+@dataclass(eq=False)
 class DemoApi(ABC):
     """Answers with JSON, or with the fault that is planned for a request."""
 
-    def __init__(self) -> None:
-        self.faults = Faults()
-        self.requests: deque[ApiRequest] = deque(maxlen=_KEPT_REQUESTS)
+    faults: Faults = field(default_factory=Faults, init=False)
+    requests: deque[ApiRequest] = field(default_factory=lambda: deque(maxlen=_KEPT_REQUESTS), init=False)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
@@ -81,30 +107,3 @@ class DemoApi(ABC):
     def headers(self) -> dict[str, str]:
         """Return the headers that every answer has."""
         return {}
-
-
-When = Callable[[ApiRequest], bool]
-
-
-class Faults:
-    """The faults that are planned for an API."""
-
-    def __init__(self) -> None:
-        self._plans: list[tuple[Maker, When, Iterator[bool]]] = []
-
-    def plan(self, fault: Maker, *, when: When = lambda _asked: True, nth: int = 1, times: int | None = 1) -> None:
-        """Answer with a fault from the nth request that matches `when` on, for `times` requests; None: without end.
-
-        Each plan counts all requests that match it. If several plans apply to a request, the first one is used.
-        """
-        is_due = chain(repeat(False, nth - 1), repeat(True) if times is None else repeat(True, times), repeat(False))
-        self._plans.append((fault, when, is_due))
-
-    def clear(self) -> None:
-        """Remove all plans."""
-        self._plans.clear()
-
-    def due(self, asked: ApiRequest) -> Maker | None:
-        """Return the fault for a request, and count the request."""
-        applicable = [fault for fault, when, is_due in self._plans if when(asked) and next(is_due)]
-        return applicable[0] if applicable else None

@@ -5,7 +5,7 @@ The phrases are in `words/<language>.txt`; a new language is one more such file.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 from random import Random
@@ -63,7 +63,7 @@ class Story:
 def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
     """Write the story of these arguments."""
     random = Random(f"{seed}/{language}/{topic}/{headline}")  # noqa: S311 - not a secret
-    writer = _Writer(_phrases(language), random, headline, between="" if language in _WITHOUT_SPACES else " ")
+    writer = _Writer(_phrases(language), random, headline, "" if language in _WITHOUT_SPACES else " ")
     body = writer.paragraphs(topic)
     third = len(body) // 3
     parts = (
@@ -74,43 +74,41 @@ def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 
     return Story(headline, topic, language, writer.fill("{person}"), parts)
 
 
+@dataclass(slots=True)
 class _Writer:
     """Draws phrases like cards: no phrase comes twice before the whole deck is used."""
 
-    def __init__(self, phrases: Mapping[str, tuple[str, ...]], random: Random, headline: str, *, between: str) -> None:
-        self._phrases = phrases
-        self._random = random
-        self._headline = headline
-        self._between = between  # two sentences
-        self._decks: dict[str, list[str]] = {}
+    phrases: Mapping[str, tuple[str, ...]]
+    random: Random
+    headline: str
+    between: str  # two sentences
+    decks: dict[str, list[str]] = field(default_factory=dict)
 
     def heading(self) -> str:
-        return self.fill(self._draw("heading"))
+        return self.fill(self.draw("heading"))
 
     def paragraphs(self, topic: str) -> list[str]:
-        topical = self._phrases.get(f"topic {topic}", ())
-        count = min(self._random.randint(*_GENERAL_SENTENCES), len(self._phrases["general"]))
-        sentences = [*topical, *(self._draw("general") for _ in range(count))]
-        self._random.shuffle(sentences)
-        paragraphs = [self.fill(self._draw("lead"))]
+        topical = self.phrases.get(f"topic {topic}", ())
+        count = min(self.random.randint(*_GENERAL_SENTENCES), len(self.phrases["general"]))
+        sentences = [*topical, *(self.draw("general") for _ in range(count))]
+        self.random.shuffle(sentences)
+        paragraphs = [self.fill(self.draw("lead"))]
         while sentences:
-            size = self._random.randint(*_SENTENCES_PER_PARAGRAPH)
-            paragraphs.append(self._between.join(self.fill(sentence) for sentence in sentences[:size]))
+            size = self.random.randint(*_SENTENCES_PER_PARAGRAPH)
+            paragraphs.append(self.between.join(self.fill(sentence) for sentence in sentences[:size]))
             del sentences[:size]
         return paragraphs
 
     def fill(self, phrase: str) -> str:
-        filled = _SLOT.sub(lambda slot: self._value(slot[1]), phrase)
+        slots = {"headline": self.headline}
+        filled = _SLOT.sub(lambda slot: slots.get(slot[1]) or self.draw(f"slot {slot[1]}"), phrase)
         return filled[0].upper() + filled[1:]
 
-    def _value(self, slot: str) -> str:
-        return self._headline if slot == "headline" else self._draw(f"slot {slot}")
-
-    def _draw(self, section: str) -> str:
-        deck = self._decks.setdefault(section, [])
+    def draw(self, section: str) -> str:
+        deck = self.decks.setdefault(section, [])
         if not deck:
-            deck.extend(self._phrases[section])
-            self._random.shuffle(deck)
+            deck.extend(self.phrases[section])
+            self.random.shuffle(deck)
         return deck.pop()
 
 

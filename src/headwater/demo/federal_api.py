@@ -1,6 +1,7 @@
 """The Federal Register's search API and api.congress.gov, with the habits of the real ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from typing import Any
 
@@ -10,17 +11,17 @@ from headwater.demo.api import ApiRequest, DemoApi
 Record = Mapping[str, Any]
 
 
+@dataclass(eq=False)
 class RegisterApi(DemoApi):
     """`/api/v1/documents.json`. It counts up to `cap_at`, does not report that it stopped, and refuses later pages.
 
     An answer has at most `per_page` documents.
     """
 
-    def __init__(self, documents: Iterable[Record], *, cap_at: int = 10_000, per_page: int = 1_000) -> None:
-        super().__init__()
-        self.documents = list(documents)
-        self.cap_at = cap_at
-        self.per_page = per_page
+    documents: Sequence[Record]
+    _: KW_ONLY
+    cap_at: int = 10_000
+    per_page: int = 1_000
 
     def reply(self, asked: ApiRequest) -> tuple[int, JsonObject]:
         """Return a page of the documents that were published in a window of days."""
@@ -45,6 +46,7 @@ class RegisterApi(DemoApi):
         return sorted(found, key=lambda document: document["publication_date"])
 
 
+@dataclass(eq=False, kw_only=True)
 class CongressServer(DemoApi):
     """`/api/v3/`: lists in pages of at most `per_page` records, and single records. Each request needs a key.
 
@@ -52,25 +54,14 @@ class CongressServer(DemoApi):
     With a `register`, that API is at the same host and its requests count too.
     """
 
-    def __init__(
-        self,
-        *,
-        bills: Iterable[Record] = (),
-        laws: Iterable[Record] = (),
-        reports: Iterable[Record] = (),
-        limit: int = 1_000,
-        per_page: int = 250,
-        register: RegisterApi | None = None,
-    ) -> None:
-        super().__init__()
-        self.bills = {f"{one['congress']}/{str(one['type']).lower()}/{one['number']}": one for one in bills}
-        self.laws = list(laws)
-        self.reports = list(reports)
-        self.limit = limit
-        self.per_page = per_page
-        self.register = register
-        self.keys: list[str] = []  # the key of each request
-        self.refuses_keys = False
+    bills: Sequence[Record] = ()
+    laws: Sequence[Record] = ()
+    reports: Sequence[Record] = ()
+    limit: int = 1_000
+    per_page: int = 250
+    register: RegisterApi | None = None
+    keys: list[str] = field(default_factory=list)  # the key of each request
+    refuses_keys: bool = False
 
     def headers(self) -> dict[str, str]:
         """Return the limit and the number of requests left."""
@@ -91,13 +82,12 @@ class CongressServer(DemoApi):
             return self.register.reply(asked)
         match asked.path.removeprefix("/api/v3/").split("/"):
             case ["law", congress, "pub"]:
-                laws = [law for law in self.laws if str(law["congress"]) == congress]
-                return 200, self._page(asked, "bills", laws)
+                return 200, self._page(asked, "bills", [law for law in self.laws if str(law["congress"]) == congress])
             case ["crsreport"]:
                 return 200, self._page(asked, "CRSReports", self.reports)
             case ["crsreport", number] if report := next((one for one in self.reports if one["id"] == number), None):
                 return 200, {"CRSReport": report}
-            case ["bill", *rest] if bill := self.bills.get("/".join(rest)):
+            case ["bill", *rest] if bill := next((one for one in self.bills if _bill_path(one) == rest), None):
                 return 200, {"bill": bill}
         return 404, {"error": "Unknown resource"}
 
@@ -105,6 +95,10 @@ class CongressServer(DemoApi):
         offset = int(asked.first("offset") or 0)
         size = min(int(asked.first("limit") or 20), self.per_page)
         return {name: records[offset : offset + size], "pagination": {"count": len(records)}}
+
+
+def _bill_path(bill: Record) -> list[str]:
+    return [str(bill["congress"]), bill["type"].lower(), str(bill["number"])]
 
 
 def _error(code: str, message: str) -> JsonObject:

@@ -25,7 +25,6 @@ KEY = "demo" * 10
 # backfill needs. The rest is enough for demos that are killed and start again.
 HOURLY_LIMIT = 32
 SHARES: Mapping[str, int] = {"bills": 24, "federal_register": 8}
-BILLS_AN_HOUR = SHARES["bills"]
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
 _RATE = 20  # requests per second, which the demo's pause between two requests to a host allows
@@ -126,7 +125,7 @@ def register_document(number: str, title: str, day: date, site: str = f"http://{
 
 def _register_api(today: date, _seed: int) -> RegisterApi:
     return RegisterApi(
-        register_document(number, title, today - timedelta(days=days_ago)) for number, title, days_ago in _NOTICES
+        [register_document(number, title, today - timedelta(days=days_ago)) for number, title, days_ago in _NOTICES]
     )
 
 
@@ -167,11 +166,8 @@ def _bill_piece(congress: int, number: int, title: str, form: Form) -> Piece:
 
 
 def _series(congress: int) -> Piece:
-    paths = [_bill_path(of, number) for of, number, *_ in _BILLS if of == congress]
-    return _file(
-        f"/sitemap/bulkdata/BILLSTATUS/{congress}hr/sitemap.xml",
-        sitemap((f"{_GOVINFO}{path}", _CHANGED) for path in paths),
-    )
+    bills = ((f"{_GOVINFO}{_bill_path(of, number)}", _CHANGED) for of, number, *_ in _BILLS if of == congress)
+    return _file(f"/sitemap/bulkdata/BILLSTATUS/{congress}hr/sitemap.xml", sitemap(bills))
 
 
 _SERIES = tuple(map(_series, (EARLIER, CONGRESS)))
@@ -189,16 +185,15 @@ GOVINFO = Site(
 
 def _congress_api(limit: int = 1_000, register: RegisterApi | None = None) -> CongressServer:
     return CongressServer(
-        bills=map(_bill_record, _BILLS),
-        laws=map(_law_record, _LAWS),
+        bills=[_bill_record(congress, number, title) for congress, number, title, _ in _BILLS],
+        laws=[_law_record(number, title) for number, title in _LAWS],
         reports=[json.loads(read_file("looks", "federal", "report.json"))],
         limit=limit,
         register=register,
     )
 
 
-def _bill_record(bill: tuple[int, int, str, Form]) -> Record:
-    congress, number, title, _ = bill
+def _bill_record(congress: int, number: int, title: str) -> Record:
     return {
         "congress": congress,
         "number": str(number),
@@ -209,8 +204,7 @@ def _bill_record(bill: tuple[int, int, str, Form]) -> Record:
     }
 
 
-def _law_record(numbered: tuple[int, str]) -> Record:
-    number, title = numbered
+def _law_record(number: int, title: str) -> Record:
     return {
         "congress": CONGRESS,
         "number": str(900 + number),
@@ -236,10 +230,8 @@ GAO = Site(
 )
 
 
-def _shared_api(today: date, seed: int) -> CongressServer:
-    return _congress_api(HOURLY_LIMIT, _register_api(today, seed))
-
-
 # REGISTER and API are the two halves of this host.
-SHARED = replace(REGISTER, title="APIs with one key", api=_shared_api)
+SHARED = replace(
+    REGISTER, title="APIs with one key", api=lambda today, seed: _congress_api(HOURLY_LIMIT, _register_api(today, seed))
+)
 FEDERAL = (SHARED, GOVINFO, CONGRESS_SITE, GAO)

@@ -29,13 +29,7 @@ class GovukApi(DemoApi):
     total above `cap_at`.
     """
 
-    def __init__(
-        self,
-        pages: Iterable[GovukPage],
-        *,
-        total_as_object: bool = False,
-        cap_at: int | None = None,
-    ) -> None:
+    def __init__(self, pages: Iterable[GovukPage], *, total_as_object: bool = False, cap_at: int | None = None) -> None:
         super().__init__()
         self.total_as_object = total_as_object
         self.cap_at = cap_at
