@@ -11,7 +11,8 @@ from headwater.core.source import Method
 from headwater.demo.federal_run import has_federal
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK, expected_day
-from headwater.demo.plan import Ends, Piece
+from headwater.demo.plan import Ends
+from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 
 
@@ -26,6 +27,9 @@ class ExpectedFeed:
     items: int
     new: int
     latest: int
+
+    def __str__(self) -> str:
+        return f"{counted(self.items, 'item')}, {self.new} NEW, {self.latest} LATEST"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +93,10 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, is_continued: b
 def expected_feeds(web: DemoWeb) -> dict[str, ExpectedFeed]:
     """Return the expected result of each host's feed."""
     return {
-        site.host: ExpectedFeed(
-            site.feed_url,
-            items=len(site.listed),
-            new=sum(map(_is_new, site.listed)),
-            latest=sum(map(_is_latest, site.listed)),
-        )
+        site.host: ExpectedFeed(site.feed_url, len(site.listed), labels.count("NEW"), labels.count("LATEST"))
         for site in web.sites
         if site.feed_url is not None
+        for labels in [[piece.label for piece in site.listed]]
     }
 
 
@@ -104,17 +104,9 @@ def _links_of_today(web: DemoWeb) -> dict[str, str]:
     """Return the labels of pages from sitemaps and federal sources. A page that only other pages link to has none."""
     federal = FEDERAL if has_federal(web) else ()
     return {
-        site.url(piece): "NEW" if _is_new(piece) else "LATEST"
+        site.url(piece): piece.label
         for site in web.sites
         if site.read_by is Method.SITEMAP or site in federal
         for piece in site.listed
-        if _is_new(piece) or _is_latest(piece)
+        if piece.label
     }
-
-
-def _is_new(piece: Piece) -> bool:
-    return piece.days_ago == 0
-
-
-def _is_latest(piece: Piece) -> bool:
-    return piece.updated_days_ago == 0 and not _is_new(piece)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 
@@ -14,7 +14,7 @@ from headwater.core.urls import host_of
 from headwater.db.frontier import UrlLine
 from headwater.db.handoffs import HandoffFilter, HandoffStatus
 from headwater.db.jobs import JobFilter
-from headwater.demo.expected import Expected
+from headwater.demo.expected import Expected, ExpectedFeed
 from headwater.demo.federal_run import BILLS, REGISTER, has_federal, key_shares
 from headwater.demo.federal_sites import API_HOST, SHARES, SOURCES
 from headwater.demo.plan import Ends
@@ -125,14 +125,13 @@ async def check_outcome(
     documents = [
         await operations.documents.get(line.id) for line in (await operations.documents.list_page(limit=500)).documents
     ]
-    checks = [
-        _check_ends(expected, urls),
-        _check_feeds(expected, sources, items),
-        _check_other_sources(expected, sources, items),
-        await _check_day(operations, expected),
-        await _check_shared_key(operations, web, sources),
-        await _check_key_limit(operations, web),
-        await _check_handoffs(operations, expected, urls),
+    dated = [item for item in items if not item.published_is_sighting]
+    checks = [_check_ends(expected, urls), *_check_sources(expected, sources, dated)]
+    if expected.day_links:
+        checks += [await _check_day(operations, expected), await _check_handoffs(operations, expected, urls)]
+    if has_federal(web):
+        checks += [await _check_shared_key(operations, web, sources), await _check_key_limit(operations, web)]
+    checks += [
         _check_counts(expected, *await operations.documents.count()),
         _check_titles(expected, documents),
         _check_variants(expected, documents),
@@ -153,10 +152,10 @@ def _group(urls: list[UrlLine]) -> list[OutcomeGroup]:
     return sorted(groups, key=lambda group: (group.waits, -group.count))
 
 
-def _compare(expected: Mapping[str, str], found: Mapping[str, str | None]) -> list[str]:
+def _compare(expected: Mapping[str, object], found: Mapping[str, object]) -> tuple[str, ...]:
     """Return the addresses with another value than expected, and the addresses that are not expected."""
     wrong = [f"{url}: {found.get(url)}, expected {value}" for url, value in expected.items() if found.get(url) != value]
-    return wrong + [f"{url}: not expected" for url in found.keys() - expected.keys()]
+    return *wrong, *(f"{url}: not expected" for url in found.keys() - expected.keys())
 
 
 def _check_ends(expected: Expected, urls: list[UrlLine]) -> Check:
@@ -165,8 +164,7 @@ def _check_ends(expected: Expected, urls: list[UrlLine]) -> Check:
     for address, reasons in expected.outcomes.items():
         allowed = sorted(_describe_expected(reason) for reason in reasons)
         right[address] = found[address] if found.get(address) in allowed else " or ".join(allowed)
-    wrong = tuple(_compare(right, found))
-    return Check("every URL ends or waits with an expected reason", counted(len(found), "URL"), wrong)
+    return Check("every URL ends or waits with an expected reason", counted(len(found), "URL"), _compare(right, found))
 
 
 def _describe_expected(reason: Reason) -> str:
@@ -178,47 +176,33 @@ def _describe_end(reason: str | None, waiting_reason: str | None) -> str:
     return f"waits ({waiting_reason or _NEVER_TRIED})" if reason is None else str(reason)
 
 
-def _check_feeds(expected: Expected, sources: list[SourceSummary], daily: list[DayItem]) -> Check:
-    buckets = Counter((item.source, item.bucket) for item in _dated(daily))
-    by_url = {source.settings.get("feed_url"): source for source in sources}
-    found, right = {}, {}
-    for feed in expected.feeds.values():
-        source = by_url.get(feed.url)
-        name, items = (source.name, source.items) if source else ("", 0)
-        new, latest = buckets[name, "NEW"], buckets[name, "LATEST"]
-        found[feed.url] = f"{counted(items, 'item')}, {new} NEW, {latest} LATEST"
-        right[feed.url] = f"{counted(feed.items, 'item')}, {feed.new} NEW, {feed.latest} LATEST"
-    wrong = tuple(_compare(right, found))
-    return Check("every feed has its items, NEW and LATEST", counted(len(expected.feeds), "feed"), wrong)
-
-
-def _check_other_sources(expected: Expected, sources: list[SourceSummary], daily: list[DayItem]) -> Check:
-    feeds = {feed.url for feed in expected.feeds.values()}
-    with_feed = {source.name for source in sources if source.settings.get("feed_url") in feeds}
-    found = {item.url: item.bucket for item in _dated(daily) if item.source not in with_feed}
-    wrong = tuple(_compare(expected.today_links, found))
-    return Check("every other source has its NEW and LATEST", counted(len(found), "page"), wrong)
-
-
-def _dated(daily: list[DayItem]) -> Iterable[DayItem]:
-    return (item for item in daily if not item.published_is_sighting)
+def _check_sources(expected: Expected, sources: list[SourceSummary], dated: list[DayItem]) -> Iterator[Check]:
+    buckets = Counter((item.source, item.bucket) for item in dated)
+    right = {feed.url: feed for feed in expected.feeds.values()}
+    found = {url: ExpectedFeed(url, 0, 0, 0) for url in right}
+    with_feed = {source.name: url for source in sources if (url := source.settings.get("feed_url")) in right}
+    for source in sources:
+        if url := with_feed.get(source.name):
+            found[url] = ExpectedFeed(url, source.items, buckets[source.name, "NEW"], buckets[source.name, "LATEST"])
+    yield Check("every feed has its items, NEW and LATEST", counted(len(right), "feed"), _compare(right, found))
+    pages = {item.url: item.bucket for item in dated if item.source not in with_feed}
+    wrong = _compare(expected.today_links, pages)
+    yield Check("every other source has its NEW and LATEST", counted(len(pages), "page"), wrong)
 
 
 async def _check_day(operations: Operations, expected: Expected) -> Check:
-    name = "the GOV.UK day is complete, with its NEW and LATEST"
-    if not expected.day_links:
-        return Check(name, "no such source")
     view = await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))
     found = {item.url: item.bucket for item in view.items}
-    wrong = _compare(expected.day_links, found)
-    wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
-    return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
+    unread = (f"{source.source}: {source.state}" for source in view.sources if source.read_at is None)
+    return Check(
+        "the GOV.UK day is complete, with its NEW and LATEST",
+        f"{counted(len(found), 'page')} of {expected.day}",
+        (*_compare(expected.day_links, found), *unread),
+    )
 
 
 async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[SourceSummary]) -> Check:
     name = f"{BILLS} backfill, daily {REGISTER}: one key, none starves"
-    if not has_federal(web):
-        return Check(name, "no such sources")
     read = {source.name for source in sources if source.last_success_at}
     wrong = [f"{source}: not read" for source in SOURCES if source not in read]
     if not any(map(_uses_key, web.requests)):
@@ -264,9 +248,6 @@ async def count_unfinished_handoffs(operations: Operations) -> int:
 
 
 async def _check_handoffs(operations: Operations, expected: Expected, urls: list[UrlLine]) -> Check:
-    name = "the GOV.UK day is handed off to jobs"
-    if not expected.day_links:
-        return Check(name, "no such source")
     page = await operations.handoffs.list_handoffs(HandoffFilter(DATED_SOURCE), limit=_MOST)
     jobs = (await operations.handoffs.list_jobs(JobFilter(DATED_SOURCE), limit=_MOST)).jobs
     ends = {url.url: _JOBS.get(url.status, ("queued", "running")) for url in urls}
@@ -279,13 +260,14 @@ async def _check_handoffs(operations: Operations, expected: Expected, urls: list
     wrong += [f"job {job.job_id}: {job.status}, {job.url}" for job in jobs if job.status not in ends[job.url]]
     counts = Counter(job.status for job in jobs)
     found = ", ".join([counted(page.total, "item"), *(f"{count} {status}" for status, count in sorted(counts.items()))])
-    return Check(name, found, tuple(wrong))
+    return Check("the GOV.UK day is handed off to jobs", found, tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
+    wrong = _compare(
+        {"documents": expected.documents, "texts": expected.texts}, {"documents": documents, "texts": texts}
+    )
     found = f"{counted(documents, 'document')}, {counted(texts, 'text')}"
-    right = (documents, texts) == (expected.documents, expected.texts)
-    wrong = () if right else (f"{found}, expected {expected.documents} and {expected.texts}",)
     return Check("one document per page, one text per content", found, wrong)
 
 
@@ -302,8 +284,8 @@ def _check_titles(expected: Expected, documents: list[Document]) -> Check:
 
 def _check_variants(expected: Expected, documents: list[Document]) -> Check:
     found = {one.url: one.canonical_url for one in documents if one.url in expected.canonicals}
-    wrong = tuple(_compare(expected.canonicals, found))
-    return Check("AMP and print pages point at the page they vary", counted(len(expected.canonicals), "variant"), wrong)
+    name = "AMP and print pages point at the page they vary"
+    return Check(name, counted(len(expected.canonicals), "variant"), _compare(expected.canonicals, found))
 
 
 async def _check_raw_files(operations: Operations, documents: list[Document]) -> Check:

@@ -59,6 +59,13 @@ class Piece:
     answer: Maker | None = whole  # None: the address is unknown
     ends: frozenset[Reason] = Ends.STORED
 
+    @property
+    def label(self) -> str | None:
+        """NEW or LATEST, if it was published or updated on the day of the web."""
+        if self.days_ago == 0:
+            return "NEW"
+        return "LATEST" if self.updated_days_ago == 0 else None
+
     def story(self, seed: int) -> Story:
         """Return its story on a web with that seed."""
         return write_story(self.headline, topic=self.topic, language=self.language, seed=seed)
