@@ -3,6 +3,7 @@
 import ipaddress
 import secrets
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import structlog
@@ -15,7 +16,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api.changes import add_changes, add_webhooks
-from headwater.api.common import ErrorAnswer, Health
+from headwater.api.common import ErrorAnswer, ErrorBody, Health
 from headwater.api.days import add_days, add_runs
 from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
@@ -39,25 +40,15 @@ _BODY_ERRORS = {
     "dataclass_type": "Input should be an object",
     "unexpected_keyword_argument": "The request has no such field",
 }
-_NOT_FOUND = {reason for reason in Reason if reason.startswith("unknown_")} - {
-    Reason.UNKNOWN_KIND,
-    Reason.UNKNOWN_SCHEMA,
-}
+_BAD_REQUESTS = {Reason.UNKNOWN_KIND, Reason.UNKNOWN_SCHEMA}
+_NOT_FOUND = {reason for reason in Reason if reason.startswith("unknown_")} - _BAD_REQUESTS
 _STATUS = {
     **dict.fromkeys(_NOT_FOUND, 404),
-    **dict.fromkeys(BODY_REASONS, 500),  # a stored file is at fault, not the request
+    **dict.fromkeys((*BODY_REASONS, Reason.STORAGE), 500),  # a stored file is at fault, not the request
     Reason.TOKEN_REQUIRED: 401,
-    Reason.HOST_IN_USE: 409,
-    Reason.HOST_BUSY: 409,
-    Reason.RUN_UNDER_WAY: 409,
-    Reason.NOT_FAILED: 409,
-    Reason.SOURCE_EXISTS: 409,
-    Reason.WEBHOOK_EXISTS: 409,
-    Reason.STORAGE: 500,
-    Reason.HANDOFFS_MISSING: 503,
-    Reason.DATABASE_UNREACHABLE: 503,
-    Reason.SHUTDOWN: 503,
-    Reason.BUSY: 503,
+    **dict.fromkeys((Reason.HOST_IN_USE, Reason.HOST_BUSY, Reason.RUN_UNDER_WAY), 409),
+    **dict.fromkeys((Reason.NOT_FAILED, Reason.SOURCE_EXISTS, Reason.WEBHOOK_EXISTS), 409),
+    **dict.fromkeys((Reason.HANDOFFS_MISSING, Reason.DATABASE_UNREACHABLE, Reason.SHUTDOWN, Reason.BUSY), 503),
 }
 
 
@@ -73,17 +64,12 @@ def make_app(operations: Operations) -> FastAPI:
     if _is_loopback(operations.settings.listen_host):
         _refuse_foreign_hosts(app)
     _add_error_handlers(app)
-    _add_health(app, operations)
-    add_documents(app, operations)
-    add_days(app, operations)
-    add_why(app, operations)
-    add_changes(app, operations)
     _require_token(app, operations)
-    add_sources(app, operations)
-    add_runs(app, operations)
-    add_frontier(app, operations)
-    add_handoffs(app, operations)
-    add_webhooks(app, operations)
+    _add_health(app, operations)
+    readers = (add_documents, add_days, add_why, add_changes)
+    writers = (add_sources, add_runs, add_frontier, add_handoffs, add_webhooks)
+    for add_routes in (*readers, *writers):
+        add_routes(app, operations)
     return app
 
 
@@ -119,8 +105,8 @@ def _refuse_foreign_hosts(app: FastAPI) -> None:
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
-        more = {"run_id": error.run_id} if isinstance(error, RunUnderWay) else {}
-        answer = _error(_STATUS.get(error.reason, 422), error.reason, str(error), **more)
+        run_id = error.run_id if isinstance(error, RunUnderWay) else None
+        answer = _error(_STATUS.get(error.reason, 422), error.reason, str(error), run_id)
         if error.reason is Reason.BUSY:
             answer.headers["Retry-After"] = _RETRY_AFTER_SECONDS
         return answer
@@ -193,8 +179,11 @@ def _require_token(app: FastAPI, operations: Operations) -> None:
         return await call_next(request)
 
 
-def _error(status: int, reason: Reason, message: str, **more: int | None) -> JSONResponse:
-    return JSONResponse({"error": {"reason": reason, "message": message, **more}}, status_code=status)
+def _error(status: int, reason: Reason, message: str, run_id: int | None = None) -> JSONResponse:
+    content = asdict(ErrorAnswer(ErrorBody(reason, message, run_id)))
+    if reason is not Reason.RUN_UNDER_WAY:
+        del content["error"]["run_id"]
+    return JSONResponse(content, status_code=status)
 
 
 def _is_loopback(host: str) -> bool:

@@ -32,14 +32,12 @@ class Metrics:
         # The gauges of a backlog count up to some thousands.
         self._waiting = gauge("headwater_webhook_waiting", "Changes that wait for a webhook.", ["webhook"])
         self._parked = gauge("headwater_webhook_parked", "Deliveries that a webhook refused.", ["webhook"])
-        self._behind = gauge(
-            "headwater_webhook_behind_seconds", "Age of the oldest change that waits for a webhook.", ["webhook"]
-        )
+        age_of_change = "Age of the oldest change that waits for a webhook."
+        self._behind = gauge("headwater_webhook_behind_seconds", age_of_change, ["webhook"])
         self._jobs = gauge("headwater_jobs", "Queued and failed jobs.", ["status"])
         self._handoffs_waiting = gauge("headwater_handoffs_waiting", "Waiting hand-offs.")
-        self._handoffs_waiting_seconds = gauge(
-            "headwater_handoffs_waiting_seconds", "Age of the oldest waiting hand-off."
-        )
+        age_of_handoff = "Age of the oldest waiting hand-off."
+        self._handoffs_waiting_seconds = gauge("headwater_handoffs_waiting_seconds", age_of_handoff)
         self._urls = gauge("headwater_urls", "URLs in the frontier, by status.", ["status"])
 
     def count_fetch(self, done: Finish) -> None:
@@ -64,36 +62,35 @@ class Metrics:
         """Count an attempt to deliver a change."""
         self._deliveries.labels(result.reason).inc()
 
-    def set_webhooks(self, webhooks: Iterable[Webhook], now: datetime) -> None:
-        """Set the backlog of each webhook. An empty list removes the gauges."""
-        for gauge in (self._waiting, self._parked, self._behind):
-            gauge.clear()
-        for webhook in webhooks:
-            since = webhook.waiting_since
-            self._waiting.labels(webhook.name).set(webhook.waiting)
-            self._parked.labels(webhook.name).set(webhook.parked)
-            self._behind.labels(webhook.name).set((now - since).total_seconds() if since else 0)
+    def set_gauges(
+        self, urls: Mapping[FrontierStatus, int], webhooks: Iterable[Webhook], backlog: Backlog | None, now: datetime
+    ) -> None:
+        """Set the gauges of the database: URLs by status, and the backlogs of webhooks, jobs and hand-offs.
 
-    def set_backlog(self, backlog: Backlog | None, now: datetime) -> None:
-        """Set the number of waiting jobs and hand-offs; None removes the gauges."""
-        self._jobs.clear()
+        Gauges without a value are removed.
+        """
+        for gauge in (self._waiting, self._parked, self._behind, self._jobs, self._urls):
+            gauge.clear()
         self._handoffs_waiting.set(math.nan)
         self._handoffs_waiting_seconds.set(math.nan)
+        for status, count in urls.items():
+            self._urls.labels(status).set(count)
+        for webhook in webhooks:
+            self._waiting.labels(webhook.name).set(webhook.waiting)
+            self._parked.labels(webhook.name).set(webhook.parked)
+            self._behind.labels(webhook.name).set(_seconds_since(webhook.waiting_since, now))
         if backlog is None:
             return
         self._jobs.labels("queued").set(backlog.jobs_queued)
         self._jobs.labels("failed").set(backlog.jobs_failed)
         if backlog.handoffs_queued is not None:
-            since = backlog.handoffs_since
             self._handoffs_waiting.set(backlog.handoffs_queued)
-            self._handoffs_waiting_seconds.set((now - since).total_seconds() if since else 0)
-
-    def set_urls(self, urls: Mapping[FrontierStatus, int]) -> None:
-        """Set the number of URLs of each status. An empty mapping removes the gauges."""
-        self._urls.clear()
-        for status, count in urls.items():
-            self._urls.labels(status).set(count)
+            self._handoffs_waiting_seconds.set(_seconds_since(backlog.handoffs_since, now))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
+
+
+def _seconds_since(moment: datetime | None, now: datetime) -> float:
+    return (now - moment).total_seconds() if moment else 0

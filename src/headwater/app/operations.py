@@ -28,6 +28,7 @@ from headwater.sandbox.pool import make_sandbox
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind
 
+_METRICS_TIMEOUT_SECONDS = 2.0
 DATABASE_AWAY = AWAY  # the errors of an operation while the database is away
 
 
@@ -71,8 +72,6 @@ class LocalOperations:
 class Operations(LocalOperations):
     """All operations, also those that use the network."""
 
-    _METRICS_TIMEOUT_SECONDS = 2.0
-
     def __init__(self, runtime: Runtime, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(runtime.context, lambda: contextlib.nullcontext(runtime.sandbox))
         self.sources: LiveSourceOperations = LiveSourceOperations(
@@ -96,11 +95,8 @@ class Operations(LocalOperations):
         """Return the metrics. Gauges of the database are left out while it is away."""
         urls, webhooks, backlog = {}, [], None
         with contextlib.suppress(*AWAY):
-            async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
+            async with asyncio.timeout(_METRICS_TIMEOUT_SECONDS):
                 stats, waiting = await self.frontier.get_stats(), await self.webhooks.list_webhooks()
                 urls, webhooks, backlog = stats.urls, waiting, await self.handoffs.count_backlog()
-        now = self.runtime.context.clock.now()
-        self.metrics.set_urls(urls)
-        self.metrics.set_webhooks(webhooks, now)
-        self.metrics.set_backlog(backlog, now)
+        self.metrics.set_gauges(urls, webhooks, backlog, self.runtime.context.clock.now())
         return self.metrics.render()

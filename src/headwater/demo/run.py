@@ -129,52 +129,54 @@ def _demo_settings(data: Path, web: DemoWeb) -> JsonObject:
 
 def _write_settings(data: Path, chosen: Mapping[str, Any]) -> None:
     """Write the settings file that other commands need to use the small web and its key."""
-    tables = {name: value for name, value in chosen.items() if isinstance(value, dict)}
-    lines = [f"{name} = {_toml(value)}" for name, value in chosen.items() if name not in tables]
-    for name, table in tables.items():
-        lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    path = data / SETTINGS_FILE
-    draft = path.with_suffix(".new")
-    try:
-        draft.write_bytes(("\n".join(lines) + "\n").encode())
-        draft.replace(path)
-    except UnicodeEncodeError:
-        raise _unusable(data, "its name is not UTF-8, as a settings file must be") from None
-    except OSError as error:
-        raise _unusable(data, error.strerror or str(error)) from None
+    with _using(data):
+        _replace_file(data / SETTINGS_FILE, "".join(f"{name} = {_toml(value)}\n" for name, value in chosen.items()))
 
 
 def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_toml(inner)}" for name, inner in value.items()) + " }"
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 def _read_or_begin_day(data: Path) -> tuple[date, bool]:
     """Return the day of the demo in a folder, and whether an earlier demo began it."""
-    try:
+    with _using(data):
         data.mkdir(parents=True, exist_ok=True)
         path = data / DAY_FILE
         if path.exists():
             return date.fromisoformat(path.read_text(encoding="ascii")), True
-        draft = path.with_suffix(".new")
-        if any(entry != draft for entry in data.iterdir()):
+        if any(entry != path.with_suffix(".new") for entry in data.iterdir()):
             raise FolderUnusable(
                 f"The folder {data} holds files that are not the demo's. Name an empty or a new folder."
             )
         today = day_of(datetime.now(UTC), Settings().timezone)
-        draft.write_text(today.isoformat(), encoding="ascii")
-        draft.replace(path)
-    except (FileExistsError, NotADirectoryError):
-        raise _unusable(data, "its path leads through a file") from None
-    except OSError as error:
-        raise _unusable(data, error.strerror or str(error)) from None
-    except ValueError:
-        raise _unusable(data, f"its file {DAY_FILE} holds no date") from None
+        _replace_file(path, today.isoformat())
     return today, False
 
 
-def _unusable(data: Path, why: str) -> OperatorError:
+def _replace_file(path: Path, text: str) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+@contextlib.contextmanager
+def _using(data: Path) -> Iterator[None]:
+    """Report why a folder cannot be used."""
+    try:
+        yield
+        return
+    except (FileExistsError, NotADirectoryError):
+        why = "its path leads through a file"
+    except OSError as error:
+        why = error.strerror or str(error)
+    except UnicodeEncodeError:
+        why = "its name is not UTF-8, as a settings file must be"
+    except ValueError:
+        why = f"its file {DAY_FILE} holds no date"
     message = f"The demo cannot use the folder {data}: {why}. Name another with --data."
-    return FolderUnusable(message)
+    raise FolderUnusable(message)
 
 
 async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
