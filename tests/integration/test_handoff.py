@@ -8,18 +8,19 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
 from headwater.app.maintenance import MaintenanceRole, rescue_expired
 from headwater.core.errors import ExchangeFailed, HandoffsMissing, HeadwaterError
+from headwater.core.lease import Lease
 from headwater.core.poll import HandoffCounts, PollResult
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate
-from headwater.db.handoffs import HandoffFilter, HandoffOutcome, HandoffStatus
+from headwater.db.handoffs import HandoffFilter, HandoffOutcome, HandoffStatus, claim_handoffs
 from headwater.db.pool import Connection, Database, open_database
 from headwater.demo.answers import always, status
 from headwater.demo.api import ApiRequest
@@ -308,9 +309,10 @@ async def test_abandoned_hand_offs_are_executed_soon(site: Site, harness: AppHar
 
 async def test_a_hand_off_that_loses_its_holder_at_every_attempt_fails(site: Site, harness: AppHarness) -> None:
     """Spec 7.2: a claim counts as an attempt."""
-    ids = await queue(harness, ["a"], site)
+    ids, now = await queue(harness, ["a"], site), harness.runtime.context.clock.now()
     for attempt in (1, 2, 3):
-        _, claimed = await make_runner(harness)._claim(ids)
+        lease = Lease("dead", uuid4(), now + timedelta(seconds=10), 1)
+        claimed = await harness.runtime.context.database.run(claim_handoffs, ids, lease, len(ids))
         assert [one.attempts for one in claimed] == [attempt]
         await harness.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
         await rescue_expired(harness.runtime.context)

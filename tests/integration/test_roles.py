@@ -196,8 +196,8 @@ async def test_a_slot_of_a_dead_process_runs_again_at_most_three_times(site: Sit
         assert source
         for attempt in (1, 2, 3):
             dead = Lease("dead", uuid4(), now - timedelta(seconds=1), attempt)
-            assert await runs.take_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
-            assert not await runs.take_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
+            assert await runs.start_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
+            assert not await runs.start_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
             await rescue_expired(context)
             due = await next_due_slot(connection, source, EVERY_MINUTE, "UTC", now, catches_up=False)
             assert due == (slot if attempt < 3 else None)

@@ -125,10 +125,10 @@ def test_a_payload_has_at_most_one_queued_or_ready_job(
     decision = decide(payload, page, past)
     same = past.get(payload)
     if same and same.status is not JobStatus.FAILED:
-        assert not decision.makes_job
+        assert decision.reason is not Reason.INGESTION_JOB_QUEUED
     if page is PageStatus.NONE:
-        assert not decision.makes_job
-    if not decision.makes_job:
+        assert decision.reason is not Reason.INGESTION_JOB_QUEUED
+    if decision.reason is not Reason.INGESTION_JOB_QUEUED:
         assert not decision.fetches_again
         assert not decision.is_successor
 

@@ -314,20 +314,10 @@ def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_
 
 
 @pytest.mark.parametrize(
-    ("items", "new_items", "was_read", "overflow"),
-    [
-        (20, 20, True, True),
-        (3, 3, True, True),
-        (20, 19, True, False),
-        (20, 20, False, False),
-        (2, 2, True, False),
-        (0, 0, True, False),
-    ],
+    ("items", "new_items", "overflow"), [(20, 20, True), (3, 3, True), (20, 19, False), (2, 2, False), (0, 0, False)]
 )
-def test_a_window_overflowed_when_nothing_known_is_left_in_it(
-    items: int, new_items: int, was_read: bool, overflow: bool
-) -> None:
-    assert is_overflow(items=items, new_items=new_items, was_read=was_read) is overflow
+def test_a_feed_overflows_when_it_has_no_known_entry(items: int, new_items: int, overflow: bool) -> None:
+    assert is_overflow(items=items, new_items=new_items) is overflow
 
 
 @pytest.mark.parametrize(

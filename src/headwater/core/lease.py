@@ -4,10 +4,8 @@ A claim sets holder, token and end, and counts an attempt. A finish must give th
 and belongs to another holder changes nothing. The columns are `lease_holder, lease_token, lease_until, attempts`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 
@@ -19,8 +17,3 @@ class Lease:
     token: UUID
     until: datetime
     attempts: int
-
-
-def read_lease(row: Mapping[str, Any]) -> Lease:
-    """Read the lease columns of a claimed row."""
-    return Lease(row["lease_holder"], row["lease_token"], row["lease_until"], row["attempts"])

@@ -28,23 +28,20 @@ class Reason(StrEnum):
 
     kind: ReasonClass
     sentence: str
+    retryable: bool  # the same attempt may succeed later without any change
 
     def __new__(cls, code: str, kind: ReasonClass, sentence: str) -> Self:  # noqa: D102
         member = str.__new__(cls, code)
         member._value_ = code
         member.kind = kind
         member.sentence = sentence
+        member.retryable = kind in (ReasonClass.TRANSIENT, ReasonClass.OURS)
         return member
 
     @classmethod
     def of(cls, code: str) -> "Reason":
         """Return the reason with a stored code."""
         return cls[code.upper()]
-
-    @property
-    def retryable(self) -> bool:
-        """Whether the same attempt may succeed later without any change."""
-        return self.kind in (ReasonClass.TRANSIENT, ReasonClass.OURS)
 
     # Success.
     STORED = "stored", DONE, "The page was fetched and its text is stored."

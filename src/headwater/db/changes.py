@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from headwater.core.lease import Lease, read_lease
+from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.pool import Connection
-from headwater.db.sql import query, to_record
+from headwater.db.sql import query, read_lease, to_record
 
 NUMBERED_AT_ONCE = 5000
 _RESCUED_AT_ONCE = 500

@@ -120,16 +120,13 @@ async def rebuild_days(connection: Connection, source_id: int, days: Mapping[dat
     await connection.execute(query("build_days"), source_id, list(days), starts, ends)
 
 
-async def count_day(connection: Connection, source_id: int, day: date) -> tuple[int, int]:
-    """Return the numbers of NEW and LATEST items on a day of a source."""
-    row = await connection.fetchrow(query("count_day"), source_id, day)
+async def finish_day(
+    connection: Connection, source_id: int, day: date, read_at: datetime, end: datetime
+) -> tuple[int, int]:
+    """Save when a day of a source, which ends at `end`, was read to its end; count its NEW and LATEST items."""
+    row = await connection.fetchrow(query("finish_day"), source_id, day, read_at, end)
     assert row is not None, "a count always answers"
     return row["new"], row["latest"]
-
-
-async def note_day_read(connection: Connection, source_id: int, day: date, read_at: datetime, end: datetime) -> None:
-    """Save when a day of a source, which ends at `end`, was read to its end."""
-    await connection.execute(query("note_day_read"), source_id, day, read_at, end)
 
 
 async def last_days_read(connection: Connection, source_id: int, limit: int) -> list[tuple[date, datetime]]:

@@ -63,28 +63,25 @@ class Database:
         self, work: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Call `work`, a single statement, with a connection. If a deadlock ends it, it runs again."""
-        return await self._retry(lambda connection: work(connection, *args, **kwargs))
+        for tries_left in reversed(range(_TRIES)):
+            async with self._pool.acquire() as connection:
+                try:
+                    return await work(connection, *args, **kwargs)
+                except _CONFLICTS:
+                    if not tries_left:
+                        raise
+        raise AssertionError("unreachable")
 
     async def transact(
         self, work: Callable[Concatenate[Connection, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Call `work` with a connection in one transaction. If a deadlock ends it, it runs again."""
 
-        async def run(connection: Connection) -> T:
+        async def run_in_transaction(connection: Connection) -> T:
             async with connection.transaction():
                 return await work(connection, *args, **kwargs)
 
-        return await self._retry(run)
-
-    async def _retry(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        for tries_left in reversed(range(_TRIES)):
-            async with self._pool.acquire() as connection:
-                try:
-                    return await work(connection)
-                except _CONFLICTS:
-                    if not tries_left:
-                        raise
-        raise AssertionError("unreachable")
+        return await self.run(run_in_transaction)
 
 
 class Coalescer(Generic[T, R]):

@@ -8,8 +8,10 @@ from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.record import record
 from headwater.core.run import RunCounters, RunStatus, Trigger
 from headwater.core.slot_state import PastRun
-from headwater.core.source import Source
+from headwater.core.source import Method, Source
+from headwater.db import sources
 from headwater.db.pool import Connection
+from headwater.db.sources import PollClaim
 from headwater.db.sql import query
 
 
@@ -22,6 +24,14 @@ class RunClaim:
     day: date | None
     started_at: datetime
     lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that has started, and its claim of the source."""
+
+    run: RunClaim
+    claim: PollClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ class RunFilter:
     run_id: int | None = None
 
 
-async def take_run(
+async def start_run(
     connection: Connection,
     source: Source,
     trigger: Trigger,
@@ -89,12 +99,27 @@ async def take_run(
     now: datetime,
     slot: datetime | None = None,
     day: date | None = None,
-) -> RunClaim | None:
-    """Start a run. Return None if the source has a run under way, or if its slot is done."""
+    method: Method = Method.FEED,
+) -> StartedRun | None:
+    """Start a run and claim its source. Must run inside a transaction.
+
+    Return None if the source is removed, has a run under way or is polled by another process, or if its slot is done.
+    """
+    if not await sources.prevent_removal(connection, source.id):
+        return None
     run_id = await connection.fetchval(
         query("take_run"), source.id, trigger, slot, day, now, lease.holder, lease.token, lease.until
     )
-    return RunClaim(run_id, slot, day, now, lease) if run_id else None
+    if run_id is None:
+        return None
+    run = RunClaim(run_id, slot, day, now, lease)
+    claims = await sources.claim_polls(
+        connection, now=now, until=lease.until, holder=lease.holder, limit=1, methods=(method,), name=source.name
+    )
+    if not claims:
+        await drop_run(connection, run)
+        return None
+    return StartedRun(run, claims[0])
 
 
 async def renew_run(connection: Connection, run: RunClaim, until: datetime) -> bool:

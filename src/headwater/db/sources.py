@@ -10,7 +10,7 @@ import asyncpg
 import msgspec
 
 from headwater.core.errors import OperatorError
-from headwater.core.lease import Lease, read_lease
+from headwater.core.lease import Lease
 from headwater.core.poll import AdaptiveInterval, PollPlan
 from headwater.core.reasons import Reason
 from headwater.core.record import record
@@ -18,7 +18,7 @@ from headwater.core.source import DueTimes, FetchProfile, Intervals, Method, Sou
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, read_lease
 
 _ENDING_COLUMNS = ("reason", "error", "consecutive_errors", "item_count", "state", "brought_new")
 

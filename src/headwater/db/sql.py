@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headwater.core.lease import Lease
+
 T = TypeVar("T")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -44,6 +46,11 @@ def names() -> tuple[str, ...]:
 def to_record(record_type: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a record of a row and further values. Columns without a field are ignored; texts become enums."""
     return msgspec.convert({**row, **values}, record_type)
+
+
+def read_lease(row: Mapping[str, Any]) -> Lease:
+    """Read the lease columns of a claimed row."""
+    return Lease(row["lease_holder"], row["lease_token"], row["lease_until"], row["attempts"])
 
 
 def to_columns(records: Collection[Any]) -> list[list[Any]]:

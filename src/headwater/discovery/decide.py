@@ -72,9 +72,9 @@ def plan_next_poll(
     return PollPlan(now + wait, why, errors, adapted)
 
 
-def is_overflow(*, items: int, new_items: int, was_read: bool) -> bool:
-    """Return whether entries may have been missed: the feed was read before, and none of its entries is known."""
-    return was_read and new_items == items >= _MIN_OVERFLOW
+def is_overflow(*, items: int, new_items: int) -> bool:
+    """Return whether a feed that was read before may have missed entries: none of its entries is known."""
+    return new_items == items >= _MIN_OVERFLOW
 
 
 def interval_limits(base: timedelta) -> tuple[timedelta, timedelta]:
@@ -98,7 +98,7 @@ def _adapt(base: timedelta, past: AdaptiveInterval | None, read: Read) -> Adapti
         drifted = 1.0
     if not read.new_items:
         stretch = max(stretch, drifted) * _LONGER
-    elif is_overflow(items=read.items, new_items=read.new_items, was_read=True):
+    elif is_overflow(items=read.items, new_items=read.new_items):
         stretch = 0.0
     elif read.new_items > read.items / 2:
         stretch = min(stretch, drifted) * _SHORTER

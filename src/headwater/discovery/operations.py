@@ -20,7 +20,7 @@ from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.runs import RunFilter as RunFilter
 from headwater.db.runs import RunRecord as RunRecord
-from headwater.discovery.runs import StartedRun
+from headwater.db.runs import StartedRun
 from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from headwater.core import politeness
+from headwater.core.dates import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
 from headwater.core.poll import PollPlan, PollResult, RequestedDelay
 from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
@@ -54,6 +55,7 @@ class Poller:
         self._database = database
         self._clock = clock
         self._default_interval = timedelta(minutes=settings.poll_interval_minutes)
+        self._timezone = settings.timezone
         self._show_links = show_links
         self.found_new = asyncio.Event()  # set when a poll has found a new item or URL
         key_of = politeness.KEYS[settings.politeness_scope]
@@ -251,14 +253,14 @@ class Poller:
             brought_new=bool(total.new_items or total.new_urls or found.new_urls),
             is_unfinished=bool(found.left),
         )
-        overflowed = claim.method is Method.FEED and is_overflow(
-            items=total.items, new_items=total.new_items, was_read=claim.adaptive_interval is not None
-        )
+        was_read = claim.method is Method.FEED and claim.adaptive_interval is not None
+        overflowed = was_read and is_overflow(items=total.items, new_items=total.new_items)
         await sources.finish_polls(connection, [(claim, outcome)], now)
         new = latest = None
         if run:
             if run.day:
-                new, latest = await items.count_day(connection, source.id, run.day)
+                _, end = bounds(run.day, found.kind.timezone or self._timezone)
+                new, latest = await items.finish_day(connection, source.id, run.day, run.started_at, end)
             why = _explain_refused(total.refused) if total.refused else None
             ending = RunEnding(Reason.POLLED, why, found.counters, total.items, new, latest)
             if not await runs.end_run(connection, run, ending, now):

@@ -15,11 +15,10 @@ from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
 from headwater.core.slot_state import SlotState, read_slot_state
 from headwater.core.source import Method, Source
-from headwater.db import runs, sources
+from headwater.db import runs
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
-from headwater.db.runs import RunClaim, RunEnding
-from headwater.db.sources import PollClaim
+from headwater.db.runs import RunEnding, StartedRun
 from headwater.discovery.poller import Poller
 from headwater.handoff.handoffs import HandoffRunner
 
@@ -28,23 +27,11 @@ _MAX_CATCH_UP = timedelta(days=366)  # missed days before this are not read
 
 
 @dataclass(frozen=True, slots=True)
-class StartedRun:
-    """A run that has started, and its claim of the source."""
-
-    run: RunClaim
-    claim: PollClaim
-
-
 class Runner:
     """Starts and executes runs."""
 
-    def __init__(self, context: DatabaseContext, poller: Poller) -> None:
-        self._database = context.database
-        self._poller = poller
-        self._context = context
-        self._clock = context.clock
-        self._holder = context.holder
-        self._lease = timedelta(seconds=context.settings.lease_seconds)
+    context: DatabaseContext
+    poller: Poller
 
     async def begin(
         self,
@@ -56,30 +43,11 @@ class Runner:
         method: Method = Method.FEED,
     ) -> StartedRun | None:
         """Start a run. Return None if another process reads the source, or if the slot is taken or done."""
-
-        async def work(connection: Connection) -> StartedRun | None:
-            if not await sources.prevent_removal(connection, source.id):
-                return None  # a user has removed it
-            now = self._clock.now()
-            lease = Lease(self._holder, uuid4(), now + self._lease, 1)
-            run = await runs.take_run(connection, source, trigger, lease=lease, now=now, slot=slot, day=day)
-            if run is None:
-                return None
-            claims = await sources.claim_polls(
-                connection,
-                now=now,
-                until=lease.until,
-                holder=self._holder,
-                limit=1,
-                methods=(method,),
-                name=source.name,
-            )
-            if not claims:
-                await runs.drop_run(connection, run)
-                return None
-            return StartedRun(run, claims[0])
-
-        return await self._database.transact(work)
+        now = self.context.clock.now()
+        lease = Lease(self.context.holder, uuid4(), now + timedelta(seconds=self.context.settings.lease_seconds), 1)
+        return await self.context.database.transact(
+            runs.start_run, source, trigger, lease=lease, now=now, slot=slot, day=day, method=method
+        )
 
     async def execute(
         self,
@@ -89,13 +57,13 @@ class Runner:
     ) -> PollResult:
         """Execute a run, end it, and hand off the items that it found."""
         try:
-            result = await self._poller.poll(started.claim, run=started.run, counters=counters, on_urls=on_urls)
+            result = await self.poller.poll(started.claim, run=started.run, counters=counters, on_urls=on_urls)
         except LeaseLost as error:
             ending = RunEnding(Reason.WORKER_LOST, str(error))
-            await self._database.run(runs.end_run, started.run, ending, self._clock.now())
+            await self.context.database.run(runs.end_run, started.run, ending, self.context.clock.now())
             raise
         ids = result.handoff_ids
-        counts = await HandoffRunner(self._context).execute(ids) if ids is not None else None
+        counts = await HandoffRunner(self.context).execute(ids) if ids is not None else None
         return replace(result, run_id=started.run.id, handoffs=counts)
 
     async def execute_and_log(self, started: StartedRun, counters: RunCounters | None = None) -> PollResult:
@@ -118,7 +86,7 @@ class Runner:
             new=result.new,
             latest=result.latest,
             handoffs=asdict(result.handoffs) if result.handoffs else None,
-            duration=round((self._clock.now() - run.started_at).total_seconds(), 3),
+            duration=round((self.context.clock.now() - run.started_at).total_seconds(), 3),
         )
         return result
 

@@ -238,8 +238,6 @@ class DiscoveryWriter:
             days = {day_of(moment, timezone) for moment in dates if moment}
         if days:
             await items.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
-        if run and run.day:
-            await items.note_day_read(connection, source_id, run.day, run.started_at, bounds(run.day, timezone)[1])
 
 
 def category_of(source: Source, kind: Kind) -> str | None:

@@ -1,7 +1,7 @@
 """The hand-off of items to jobs: payload hashes, the decision, and attempts under leases (spec 7.2, 7.3)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -54,19 +54,15 @@ def payload_hash(item: Item) -> str:
     raw = _drop_volatile(item.raw)
     if "search" in raw:
         raw["search"] = _drop_volatile(raw["search"])
+    dates = {"published_at": item.published_at if item.is_certain else None, "updated_at": item.updated_at}
     content = {
         "url": item.url,
         "title": item.title,
-        "published_at": _format_time(item.published_at) if item.is_certain else None,
-        "updated_at": _format_time(item.updated_at),
         "tags": item.tags,
         "raw": raw,
+        **{name: moment.astimezone(UTC).isoformat() for name, moment in dates.items() if moment},
     }
     return sha256(_encode_sorted(_drop_nulls(content))).hexdigest()
-
-
-def _format_time(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).isoformat() if moment else None
 
 
 def _drop_volatile(fields: Any) -> Any:
@@ -89,11 +85,6 @@ class HandoffDecision:
     fetches_again: bool = False
     is_successor: bool = False
     """The job waits for the fetch after the one that is under way."""
-
-    @property
-    def makes_job(self) -> bool:
-        """Whether the payload gets a job."""
-        return self.reason is Reason.INGESTION_JOB_QUEUED
 
 
 def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> HandoffDecision:
@@ -135,38 +126,27 @@ async def make_jobs(
     connection: Connection, handoff_ids: Collection[int], token: UUID, now: datetime
 ) -> list[HandoffOutcome]:
     """Hand off what the token still holds: add the due jobs, and queue pages again where a payload has changed."""
-    outcomes = []
-    for batch in _split_by_item(await handoffs.lock_handoffs(connection, handoff_ids, token)):
-        outcomes += await _hand_off(connection, batch, token, now)
-    return outcomes
-
-
-def _split_by_item(locked: Sequence[ClaimedHandoff]) -> Iterator[list[ClaimedHandoff]]:
-    """Yield batches without two payloads of one item: the decision on the second needs the job of the first."""
+    ended: list[HandoffOutcome] = []
+    locked = await handoffs.lock_handoffs(connection, handoff_ids, token)
     while locked:
-        first = {handoff.reference_id: handoff for handoff in reversed(locked)}
-        yield list(first.values())
-        locked = [handoff for handoff in locked if first[handoff.reference_id] is not handoff]
-
-
-async def _hand_off(
-    connection: Connection, batch: Sequence[ClaimedHandoff], token: UUID, now: datetime
-) -> list[HandoffOutcome]:
-    references = [handoff.reference_id for handoff in batch]
-    pages = await jobs.lock_pages(connection, references)
-    # This query must follow the lock: by then, another hand-off of the same item has added its job.
-    past = await jobs.find_past_jobs(connection, references)
-    decisions = [
-        (handoff, decide(handoff.payload_hash, pages[handoff.reference_id].status, past.get(handoff.reference_id, {})))
-        for handoff in batch
-    ]
-    added = await _add_jobs(connection, decisions, pages, now)
-    outcomes = []
-    for handoff, decision in decisions:
-        known = past.get(handoff.reference_id, {}).get(handoff.payload_hash)
-        job_id = added.get(handoff.reference_id, known.id if known else None)
-        outcomes.append(HandoffOutcome(handoff.id, HandoffStatus.COMPLETED, decision.reason, job_id))
-    return await handoffs.end_handoffs(connection, outcomes, token)
+        # A batch has one payload of each item: the decision on the second needs the job of the first.
+        batch = {handoff.reference_id: handoff for handoff in reversed(locked)}
+        locked = [handoff for handoff in locked if batch[handoff.reference_id] is not handoff]
+        pages = await jobs.lock_pages(connection, batch)
+        # This query must follow the lock: by then, another hand-off of the same item has added its job.
+        past = await jobs.find_past_jobs(connection, batch)
+        decisions = [
+            (handoff, decide(handoff.payload_hash, pages[item_id].status, past.get(item_id, {})))
+            for item_id, handoff in batch.items()
+        ]
+        added = await _add_jobs(connection, decisions, pages, now)
+        outcomes = []
+        for handoff, decision in decisions:
+            known = past.get(handoff.reference_id, {}).get(handoff.payload_hash)
+            job_id = added.get(handoff.reference_id, known.id if known else None)
+            outcomes.append(HandoffOutcome(handoff.id, HandoffStatus.COMPLETED, decision.reason, job_id))
+        ended += await handoffs.end_handoffs(connection, outcomes, token)
+    return ended
 
 
 async def _add_jobs(
@@ -179,7 +159,7 @@ async def _add_jobs(
     page_ids: list[int] = []  # to fetch again
     for handoff, decision in decisions:
         page = pages[handoff.reference_id]
-        if not decision.makes_job or page.id is None:
+        if decision.reason is not Reason.INGESTION_JOB_QUEUED or page.id is None:
             continue
         if decision.fetches_again:
             page_ids.append(page.id)
@@ -210,16 +190,21 @@ class HandoffRunner:
         completed meanwhile counts as skipped.
         """
         ended: Outcomes = {}
-        by_others = (0, 0)
+        completed_by_others = failed_by_others = 0
         try:
             await self._run(ids, ended)
             if others := [handoff_id for handoff_id in ids if handoff_id not in ended]:
-                by_others = await self._retry_while_down(handoffs.count_ended_handoffs, others)
+                count = handoffs.count_ended_handoffs
+                completed_by_others, failed_by_others = await self._retry_while_down(count, others)
         except HandoffsMissing:
             return None
         except AWAY as error:
             log.warning("handoff.deferred", items=len(ids) - len(ended), error=str(error))
-        return _count(len(ids), ended, *by_others)
+        made = sum(outcome.reason is Reason.INGESTION_JOB_QUEUED for outcome in ended.values())
+        failed = sum(outcome.status is HandoffStatus.FAILED for outcome in ended.values())
+        skipped = len(ended) - made - failed + completed_by_others
+        failed += failed_by_others
+        return HandoffCounts(len(ids) - made - failed - skipped, made, failed, skipped)
 
     async def execute_abandoned(self) -> int:
         """Run the queued hand-offs of processes that died; return how many."""
@@ -235,14 +220,14 @@ class HandoffRunner:
         """Run each hand-off until it ends, except those that another process claims."""
         rest = iter(ids)
         while batch := list(islice(rest, BATCH)):
-            while batch and (claimed := await self._claim(batch))[1]:
-                await self._attempt(*claimed, ended)
+            while batch:
+                until = self.context.clock.now() + timedelta(seconds=self.context.settings.lease_seconds)
+                lease = Lease(self.context.holder, uuid4(), until, 1)
+                claimed = await self._retry_while_down(handoffs.claim_handoffs, batch, lease, BATCH)
+                if not claimed:
+                    break
+                await self._attempt(lease, claimed, ended)
                 batch = [handoff_id for handoff_id in batch if handoff_id not in ended]
-
-    async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[ClaimedHandoff]]:
-        lease_time = timedelta(seconds=self.context.settings.lease_seconds)
-        lease = Lease(self.context.holder, uuid4(), self.context.clock.now() + lease_time, 1)
-        return lease, await self._retry_while_down(handoffs.claim_handoffs, ids, lease, BATCH)
 
     async def _attempt(self, lease: Lease, batch: Sequence[ClaimedHandoff], ended: Outcomes) -> None:
         ids = [handoff.id for handoff in batch]
@@ -299,14 +284,6 @@ class HandoffRunner:
         settings = self.context.settings
         between_attempts = doubled(settings.handoff_base_seconds, max(1, settings.handoff_attempts - 1))
         return min(timedelta(seconds=settings.lease_seconds), 1.5 * self.patience + timedelta(seconds=between_attempts))
-
-
-def _count(touched: int, ended: Outcomes, completed_by_others: int, failed_by_others: int) -> HandoffCounts:
-    made = sum(outcome.reason is Reason.INGESTION_JOB_QUEUED for outcome in ended.values())
-    failed = sum(outcome.status is HandoffStatus.FAILED for outcome in ended.values())
-    skipped = len(ended) - made - failed + completed_by_others
-    failed += failed_by_others
-    return HandoffCounts(touched - made - failed - skipped, made, failed, skipped)
 
 
 def _is_transient(error: Exception) -> bool:

@@ -27,17 +27,28 @@ class GuardedResolver(AbstractResolver):
         """Return the allowed addresses of a host; raise OSError if there is none."""
         fixed = fixed_address(host, self._connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
-        allowed, refusal = [], OSError(f"{host} has no address")
+        allowed: list[ResolveResult] = []
+        refusal = OSError(f"{host} has no address")
         for address, to_port in found:
             try:
                 self._guard.check(address)
             except AddressRefused as error:
                 refusal = error
             else:
-                allowed.append((address, to_port))
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                allowed.append(
+                    ResolveResult(
+                        hostname=host,
+                        host=address,
+                        port=to_port,
+                        family=family,
+                        proto=0,
+                        flags=socket.AI_NUMERICHOST,
+                    )
+                )
         if not allowed:
             raise refusal
-        return [_resolved(host, address, to_port) for address, to_port in allowed]
+        return allowed
 
     async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[tuple[str, int]]:
         loop = asyncio.get_running_loop()
@@ -48,11 +59,6 @@ class GuardedResolver(AbstractResolver):
         except UnicodeError:  # a label is too long or empty
             raise OSError(f"{host} is not a host name") from None
         return [(str(address[0]), port) for *_, address in answers]
-
-
-def _resolved(host: str, address: str, port: int) -> ResolveResult:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
 
 
 def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:

@@ -189,8 +189,7 @@ class Gate:
         profile: FetchProfile = _NO_SOURCE,
     ) -> Response:
         """Request a URL of a leased host in the host's turn, if robots.txt allows it. An API has no robots.txt."""
-        is_api = asks_api(profile, url)
-        if not is_api:
+        if not asks_api(profile, url):
             await self.obey_robots(lease, url)
             if profile.needs_browser:
                 return await self._browse(lease, url, limits or self.limits, profile)

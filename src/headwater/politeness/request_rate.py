@@ -35,12 +35,13 @@ class RequestRate:
         A request may leave late for its moment, on a busy machine or a new connection. The next request leaves a gap
         after that.
         """
+        loop = asyncio.get_running_loop()
         await self._turnstile.acquire()
         with ExitStack() as inside:
             inside.callback(self._turnstile.release)
 
             def note_sent() -> None:
-                self._free_at = _now() + self.gap.total_seconds()
+                self._free_at = loop.time() + self.gap.total_seconds()
                 inside.close()
 
             await self.wait()
@@ -50,7 +51,7 @@ class RequestRate:
         """Reserve the next moment and wait for it. The wait holds nothing that others need."""
         first, self.first = self.first, None
         # Read the loop's time before the clock: the time between the two readings must not shorten the gap.
-        lead = timedelta(seconds=max(0.0, self._free_at - _now()))
+        lead = timedelta(seconds=max(0.0, self._free_at - asyncio.get_running_loop().time()))
         now = self.clock.now()
         # Another request may follow a gap after the first moment, so a moment long past is useless.
         if first is not None and now <= first + self.gap / 10:
@@ -58,7 +59,3 @@ class RequestRate:
         else:
             moment = await self.database.run(sources.reserve_request, self.source_id, now + lead, self.gap, first)
         await wait_until(moment, self.clock)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -26,19 +26,18 @@ ON CONFLICT (source_id, day, item_id) DO UPDATE
     WHERE (x.bucket, x.published_at, x.updated_at, x.rule)
           IS DISTINCT FROM (excluded.bucket, excluded.published_at, excluded.updated_at, excluded.rule)
 
--- name: count_day
--- $1 source, $2 day
-SELECT count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
-FROM daily_index WHERE source_id = $1 AND day = $2
-
--- name: note_day_read
+-- name: finish_day
 -- A day was read to its end. The first reading after the end of the day counts: later readings lack some updates.
 -- $1 source, $2 day, $3 when, $4 the day's end
-INSERT INTO days_read AS d (source_id, day, read_at) VALUES ($1, $2, $3)
-ON CONFLICT (source_id, day) DO UPDATE
-    SET read_at = CASE WHEN d.read_at < $4 THEN excluded.read_at
-                       WHEN excluded.read_at < $4 THEN d.read_at
-                       ELSE least(d.read_at, excluded.read_at) END
+WITH noted AS (
+    INSERT INTO days_read AS d (source_id, day, read_at) VALUES ($1, $2, $3)
+    ON CONFLICT (source_id, day) DO UPDATE
+        SET read_at = CASE WHEN d.read_at < $4 THEN excluded.read_at
+                           WHEN excluded.read_at < $4 THEN d.read_at
+                           ELSE least(d.read_at, excluded.read_at) END
+)
+SELECT count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
+FROM daily_index WHERE source_id = $1 AND day = $2
 
 -- name: last_days_read
 -- The newest days of a source that were read, newest first. $1 source, $2 how many
