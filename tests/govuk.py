@@ -71,6 +71,20 @@ class RateLimit:
         return True
 
 
+class NextGovukApi(GovukApi):
+    """GOV.UK with the totals of the next search engine: `{"value", "relation"}`, and no total above `cap_at`."""
+
+    def __init__(self, pages: Iterable[GovukPage], *, total_as_object: bool = False, cap_at: int | None = None) -> None:
+        super().__init__(pages)
+        self.total_as_object = total_as_object
+        self.cap_at = cap_at
+
+    def count_results(self, found: int) -> int | dict[str, Any]:
+        """Return the total in its form."""
+        value = found if self.cap_at is None else min(found, self.cap_at)
+        return {"value": value, "relation": "eq" if value == found else "gte"} if self.total_as_object else value
+
+
 class LimitedGovukApi(GovukApi):
     """GOV.UK whose Content API accepts some requests from a client in any second and answers 429 to the others."""
 

@@ -10,11 +10,10 @@ import pytest
 
 from headwater.core.dates import bounds
 from headwater.core.settings import Settings
-from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.visits import TOLERANCE_SECONDS
-from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, LimitedGovukApi, open_day_harness, page
+from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, LimitedGovukApi, NextGovukApi, open_day_harness, page
 from tests.govuk_catalogue import make_catalogue
 
 MakeSettings = Callable[..., Settings]
@@ -84,7 +83,7 @@ async def test_the_last_second_of_a_day_belongs_to_it(make_settings: MakeSetting
 async def test_a_day_of_three_thousand_items_is_read_whole(make_settings: MakeSettings, total_as_object: bool) -> None:
     """Spec 6.2; issue 7: windows are halved until each fits one page, and the counts add up."""
     pages = make_catalogue(DAY, new=2000, latest=1000, others=150)
-    api = GovukApi(pages, total_as_object=total_as_object, cap_at=2000 if total_as_object else None)
+    api = NextGovukApi(pages, total_as_object=total_as_object, cap_at=2000 if total_as_object else None)
     lookups = "never" if total_as_object else "auto"
     async with open_day_harness(make_settings(), api, content_lookups=lookups) as harness:
         run = await harness.ingest()

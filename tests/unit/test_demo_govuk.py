@@ -25,7 +25,7 @@ from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.web import DemoWeb
 from tests import api_faults
 from tests.demo_client import TODAY, get, open_client
-from tests.govuk import LimitedGovukApi, RateLimit, serving
+from tests.govuk import LimitedGovukApi, NextGovukApi, RateLimit, serving
 from tests.govuk import page as make_page
 from tests.govuk_catalogue import make_catalogue
 
@@ -221,7 +221,7 @@ async def test_spans_include_both_ends_and_are_in_utc(span: str, found: set[str]
 async def test_the_total_can_become_an_object_or_stop_while_results_do_not(
     settings: dict[str, Any], total: object
 ) -> None:
-    api = GovukApi([page(f"/p/{n}") for n in range(30)], **settings)
+    api = NextGovukApi([page(f"/p/{n}") for n in range(30)], **settings)
     async with visiting(api) as visit:
         assert (await visit.search())["total"] == total
         assert len(await visit.links(start=25)) == 5

@@ -16,10 +16,10 @@ from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters
 from headwater.demo.api import ApiRequest, read_parameters
-from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import GovukPage
 from headwater.sources.kinds import govuk
 from headwater.sources.kinds.govuk import GovukSearch
+from tests.govuk import NextGovukApi
 
 START = datetime(2026, 7, 12, 23, tzinfo=UTC)
 Alter = Callable[[int, dict[str, Any]], dict[str, Any]]
@@ -28,7 +28,7 @@ Alter = Callable[[int, dict[str, Any]], dict[str, Any]]
 class RequestedDelay:
     """A way out that leads straight to the stand-in; `alter` may change what the n-th answer says."""
 
-    def __init__(self, api: GovukApi, alter: Alter = lambda _, body: body) -> None:
+    def __init__(self, api: NextGovukApi, alter: Alter = lambda _, body: body) -> None:
         self.api, self.alter, self.number = api, alter, 0
         self.largest = 0
 
@@ -96,7 +96,7 @@ OFFSETS = st.lists(
 def test_windows_are_halved_until_all_is_there_or_it_is_said_that_it_is_not(
     offsets: list[float], fits: int, as_object: bool, cap: int | None
 ) -> None:
-    asked = RequestedDelay(GovukApi(pages(offsets), total_as_object=as_object, cap_at=cap))
+    asked = RequestedDelay(NextGovukApi(pages(offsets), total_as_object=as_object, cap_at=cap))
     expected = {f"/{number}" for number, offset in enumerate(offsets) if 0 <= offset <= 60}
     found = read_or_refuse(asked, fits, 60)
     if found is None:
@@ -137,7 +137,9 @@ def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
 ) -> None:
     """The faulty answers may be any answers of windows that do not fit one answer."""
     lying = range(first, first + times)
-    asked = RequestedDelay(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
+    asked = RequestedDelay(
+        NextGovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body
+    )
     found = read_or_refuse(asked, 5, 60)
     # The last count is believed: a consistent wrong count until then looks like a right one.
     assert found is None or len(found) == len(offsets) or asked.number in lying
@@ -163,5 +165,5 @@ def test_json_without_the_shape_of_an_answer_is_no_answer(body: Any) -> None:
             return SimpleNamespace(json=json)
 
     with pytest.raises(HeadwaterError) as raised:
-        read(Odd(GovukApi([])), 5, 60)
+        read(Odd(NextGovukApi([])), 5, 60)
     assert raised.value.reason is Reason.INCOMPLETE

@@ -23,16 +23,10 @@ _ORDERS: Mapping[str, Callable[[GovukPage], Any]] = {
 
 
 class GovukApi(DemoApi):
-    """Both APIs over one set of pages, which may change between two requests.
+    """Both APIs over one set of pages, which may change between two requests."""
 
-    `total_as_object` and `cap_at` change the total as the next search engine may do: `{"value", "relation"}`, and no
-    total above `cap_at`.
-    """
-
-    def __init__(self, pages: Iterable[GovukPage], *, total_as_object: bool = False, cap_at: int | None = None) -> None:
+    def __init__(self, pages: Iterable[GovukPage]) -> None:
         super().__init__()
-        self.total_as_object = total_as_object
-        self.cap_at = cap_at
         self._pages = {page.link: page for page in pages}
         self._random = Random(1)  # noqa: S311 - not a secret
 
@@ -62,7 +56,7 @@ class GovukApi(DemoApi):
         found = self._sorted([page for page in self._pages.values() if query.matches(page)], query.order)
         shown = found[query.start : query.start + query.count]
         results = [search_result(page, query.fields) for page in shown]
-        return {"results": results, "total": self._total(len(found)), "start": query.start}
+        return {"results": results, "total": self.count_results(len(found)), "start": query.start}
 
     def _sorted(self, pages: list[GovukPage], order: str) -> list[GovukPage]:
         """Sort pages. Pages without the value come last; equal ones come in another order with every request."""
@@ -72,9 +66,9 @@ class GovukApi(DemoApi):
         known.sort(key=value, reverse=order.startswith("-"))
         return known + [page for page in pages if value(page) is None]
 
-    def _total(self, found: int) -> int | JsonObject:
-        value = found if self.cap_at is None else min(found, self.cap_at)
-        return {"value": value, "relation": "eq" if value == found else "gte"} if self.total_as_object else value
+    def count_results(self, found: int) -> int | JsonObject:
+        """Return the total of an answer. Another search engine may write another one."""
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import date
+from typing import Any
 
 from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
@@ -140,3 +141,8 @@ class Site:
     def url(self, piece: Piece) -> str:
         """Return the address that the feed gives for a piece."""
         return piece.link or f"http://{self.host}{self.path(piece)}"
+
+
+def make_site(name: str, title: str, *pieces: Piece, **details: Any) -> Site:
+    """Make a site of the demo's domain. The details are fields of `Site`."""
+    return Site(host=f"{name}.demo.test", title=title, pieces=pieces, **details)
