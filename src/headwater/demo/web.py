@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from html import escape
@@ -31,27 +32,22 @@ _KEPT_REQUESTS = 20_000  # bounds the memory of a web that runs for long
 _PLAIN_NAMES = ("127.0.0.1", "localhost")  # the hosts of a request that names no site
 
 
+@dataclass(eq=False, kw_only=True)
 class DemoWeb:
     """The web of one day. The same sites, day and seed give the same bytes at every address."""
 
-    def __init__(
-        self,
-        *,
-        today: date,
-        seed: int = 1,
-        sites: Sequence[Site] = SITES,
-        ip: str = "127.0.0.1",
-        listen: Listen = socket.create_server,
-    ) -> None:
-        self.today = today
-        self.sites = sites
-        self.ip = ip
-        self.requests: deque[DemoRequest] = deque(maxlen=_KEPT_REQUESTS)
-        self._listen = listen
-        self._last_port = 0
-        self._faults: dict[str, Iterator[Answer]] = {}
-        self._runner: web.ServerRunner | None = None
-        self.rewrite(seed)
+    today: date
+    seed: int = 1
+    sites: Sequence[Site] = SITES
+    ip: str = "127.0.0.1"
+    listen: Listen = socket.create_server
+    requests: deque[DemoRequest] = field(default_factory=lambda: deque(maxlen=_KEPT_REQUESTS), init=False)
+    _last_port: int = field(default=0, init=False)
+    _faults: dict[str, Iterator[Answer]] = field(default_factory=dict, init=False)
+    _runner: web.ServerRunner | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.rewrite(self.seed)
 
     def rewrite(self, seed: int) -> None:
         """Write every page for a seed. Another seed gives other texts at the same addresses."""
@@ -103,7 +99,7 @@ class DemoWeb:
         server = web.Server(self._serve, access_log=None, handler_cancellation=True)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
-        await web.SockSite(runner, self._listen((self.ip, self._last_port))).start()
+        await web.SockSite(runner, self.listen((self.ip, self._last_port))).start()
         self._runner = runner
         self._last_port = self.port
 
