@@ -1,5 +1,6 @@
 """The API token for writes: from the settings, or made on the first start and stored in the data folder."""
 
+import contextlib
 import os
 import secrets
 
@@ -16,7 +17,7 @@ def get_api_token(settings: Settings) -> str:
     path = settings.data_dir / FILE_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with contextlib.suppress(FileExistsError):
             # The whole file is linked into place: of two starts at once one wins, and no reader sees half a token.
             draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(4)}")
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -28,8 +29,6 @@ def get_api_token(settings: Settings) -> str:
                 os.link(draft, path)
             finally:
                 draft.unlink()
-        except FileExistsError:
-            pass
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise FolderUnusable(

@@ -18,25 +18,16 @@ from headwater.demo.answers import (
 )
 from headwater.demo.plan import Ends, Piece, make_site
 
+# The charset that is sent. Another one is declared.
+_UTF_8, _WINDOWS_1252 = mislabelled("iso-8859-1", "utf-8"), mislabelled("utf-8", "windows-1252")
+
 ARCHIVE = make_site(
     "archive",
     "The Valley Archive",
     Piece("Minutes of the bridge committee are set in type", "councils", 0, answer=gzipped),
     Piece("Le fonds des cartes postales est numérisé", "libraries", 3, language="fr", answer=gzipped),
-    Piece(
-        "Das Stadtarchiv öffnet die Akten der großen Flut",
-        "rivers",
-        6,
-        language="de",
-        answer=mislabelled("iso-8859-1", "utf-8"),
-    ),
-    Piece(
-        "Où sont passées les clés de la bibliothèque ?",
-        "libraries",
-        7,
-        language="fr",
-        answer=mislabelled("utf-8", "windows-1252"),
-    ),
+    Piece("Das Stadtarchiv öffnet die Akten der großen Flut", "rivers", 6, language="de", answer=_UTF_8),
+    Piece("Où sont passées les clés de la bibliothèque ?", "libraries", 7, language="fr", answer=_WINDOWS_1252),
     Piece("All newspapers of the valley in one file", "libraries", 8, answer=always(oversized), ends=Ends.TOO_BIG),
     Piece("A very small file", "libraries", 9, answer=always(bomb), ends=Ends.TOO_BIG),
     look="council",
