@@ -23,7 +23,7 @@ from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
 from headwater.db.changes import ClaimedDelivery, DeliveryStatus, SendResult, Settlement
 from headwater.db.context import DatabaseContext
-from headwater.db.pool import AWAY, Connection, is_down
+from headwater.db.pool import AWAY, Connection
 
 log = structlog.get_logger()
 
@@ -104,6 +104,8 @@ class Outbox:
 
     async def release(self, deliveries: Collection[ClaimedDelivery]) -> None:
         """Release interrupted deliveries, except settled ones and those of other holders."""
+        if not deliveries:
+            return
 
         async def work(connection: Connection) -> None:
             for delivery in deliveries:
@@ -170,14 +172,10 @@ class DelivererRole:
             await wait_for_any((stop, self._ended), self._look_seconds)
         deliveries = dict(self._under_way)
         late = await finish_or_cancel(deliveries, grace_seconds)
-        if late:
-            await self._release([deliveries[task] for task in late])
-
-    async def _release(self, interrupted: list[ClaimedDelivery]) -> None:
         try:
-            await self._outbox.release(interrupted)
+            await self._outbox.release([deliveries[task] for task in late])
         except AWAY as error:
-            log.warning("delivery.release_failed", deliveries=len(interrupted), error=str(error))
+            log.warning("delivery.release_failed", deliveries=len(late), error=str(error))
 
     async def _start_due(self) -> None:
         room = DELIVERIES_AT_ONCE - len(self._under_way)
@@ -198,13 +196,11 @@ class DelivererRole:
             result = await self._outbox.deliver(delivery)
         except LeaseLost as error:
             log.warning("delivery.lease_lost", **context, error=str(error))
-            return
-        except Exception as error:
-            if is_down(error):
-                log.warning("delivery.not_settled", **context, error=str(error))
-            else:
-                log.exception("delivery.failed", **context)
-            return  # the lease expires, and the delivery is sent again
-        level = log.info if result.reason is Reason.DELIVERED else log.warning
-        level("delivery.done", **context, reason=str(result.reason), status=result.http_status, error=result.detail)
-        self._on_delivery(result)
+        except AWAY as error:
+            log.warning("delivery.not_settled", **context, error=str(error))
+        except Exception:
+            log.exception("delivery.failed", **context)  # the lease expires, and the delivery is sent again
+        else:
+            level = log.info if result.reason is Reason.DELIVERED else log.warning
+            level("delivery.done", **context, reason=str(result.reason), status=result.http_status, error=result.detail)
+            self._on_delivery(result)

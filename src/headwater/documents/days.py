@@ -1,6 +1,6 @@
 """Operations on days: the NEW and LATEST items of a day, and whether its sources were read to their ends."""
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
@@ -72,15 +72,15 @@ class DayView:
     """The sources that should have a later day by now; only for the latest day."""
 
 
+@dataclass(frozen=True, slots=True)
 class DayOperations:
     """Reads the daily index."""
 
-    def __init__(self, context: DatabaseContext) -> None:
-        self._context = context
+    context: DatabaseContext
 
     async def today(self, only: DayFilter | None = None) -> DayView:
         """Return today in the time zone of this program."""
-        today = day_of(self._context.clock.now(), self._context.settings.timezone)
+        today = day_of(self.context.clock.now(), self.context.settings.timezone)
         return await self.day(today, only)
 
     async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
@@ -88,7 +88,7 @@ class DayOperations:
         only = DayFilter(*(value if value is None else make_storable(value) for value in astuple(only or DayFilter())))
         if wanted and not _FIRST < wanted < _LAST:
             raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
-        async with self._context.database.connection() as connection:
+        async with self.context.database.connection() as connection:
             dated = await self._find_dated(connection, only.source)
             day = wanted or await self._find_latest(connection, dated, only.source)
             found = await items.read_day(connection, day, only)
@@ -123,7 +123,7 @@ class DayOperations:
         source_id = None
         if name and (one := await sources.get_source(connection, name)):
             source_id = one.id
-        today = day_of(self._context.clock.now(), self._context.settings.timezone)
+        today = day_of(self.context.clock.now(), self.context.settings.timezone)
         indexed = await items.last_day_indexed(connection, source_id, today)
         if indexed is None or (name and dated):
             attempts = [await self._explain_last_run(connection, each) for each in dated]
@@ -148,7 +148,7 @@ class DayOperations:
         behind: list[SourceDay] = []
         for name, (source, kind) in dated.items():
             zone = self._zone(kind)
-            slot = cron.last_slot(kind.schedule or "", zone, self._context.clock.now())
+            slot = cron.last_slot(kind.schedule or "", zone, self.context.clock.now())
             if slot and slot > source.created_at and source.enabled and day_before(slot, zone) > shown:
                 (state,) = await self._read_states(connection, {name: (source, kind)}, day_before(slot, zone))
                 behind += [] if state.state in _COMPLETE else [state]
@@ -172,4 +172,4 @@ class DayOperations:
         return bounds(day, self._zone(kind))[1]
 
     def _zone(self, kind: Kind) -> str:
-        return kind.timezone or self._context.settings.timezone
+        return kind.timezone or self.context.settings.timezone
