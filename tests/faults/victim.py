@@ -212,7 +212,7 @@ def _half_a_draft() -> None:
 def _brisk_rescuer() -> None:
     """Neither: expired leases are rescued more often, so that a test waits only for the lease."""
     role = importlib.import_module("headwater.app.maintenance").MaintenanceRole
-    role.__init__.__kwdefaults__["look_seconds"] = 0.2
+    role.__init__.__kwdefaults__["interval_seconds"] = 0.2
 
 
 def _deadly_page() -> None:

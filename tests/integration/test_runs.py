@@ -38,7 +38,7 @@ class Scheduler:
     async def look(self) -> None:
         """Take up what is due, and wait until that is done."""
         await self.role._refresh_jobs(self.keeper)
-        await asyncio.gather(*self.role._runs)
+        await asyncio.gather(*self.role.runs)
 
 
 async def runs(harness: DayHarness, *columns: str) -> list[tuple[Any, ...]]:

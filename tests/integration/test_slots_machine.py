@@ -72,7 +72,7 @@ class Scheduler:
 
     @property
     def runs(self) -> list["asyncio.Task[None]"]:
-        return [task for task in self.role._runs if task in under_way]
+        return [task for task in self.role.runs if task in under_way]
 
     async def look(self) -> None:
         await self.role._refresh_jobs(self.keeper)
@@ -87,7 +87,7 @@ class Scheduler:
 
     async def settle(self) -> None:
         """Wait until every run has ended or waits to be let go."""
-        while any(task not in under_way for task in self.role._runs):
+        while any(task not in under_way for task in self.role.runs):
             await asyncio.sleep(0.001)
 
 

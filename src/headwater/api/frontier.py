@@ -93,10 +93,7 @@ def _add_urls(app: FastAPI, frontier: FrontierOperations) -> None:
         """List URLs, oldest first."""
         return await frontier.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after)
 
-    @app.get("/frontier/stats", tags=[_TAG])
-    async def stats() -> records.FrontierStats:
-        """Count URLs by status and reason, and hosts by state."""
-        return await frontier.get_stats()
+    app.get("/frontier/stats", tags=[_TAG])(frontier.get_stats)
 
     @app.post("/frontier/urls", tags=[_TAG], dependencies=TOKEN)
     async def submit(new: NewUrls) -> SubmittedUrls:
@@ -132,7 +129,4 @@ def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
         seconds = block.for_seconds if block else None
         return await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)
 
-    @app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=TOKEN)
-    async def release(host: str) -> records.HostLine:
-        """Release a closed, blocked or slowed host."""
-        return await frontier.open_host(host)
+    app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=TOKEN)(frontier.open_host)

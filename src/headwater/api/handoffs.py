@@ -9,16 +9,8 @@ from headwater.app.operations import Operations
 from headwater.core.record import LARGEST_ID, RowId, extend, record
 from headwater.core.source import Method
 from headwater.discovery.source_operations import SyncedSource, describe_sync
-from headwater.handoff.operations import (
-    HandoffFilter,
-    HandoffOperations,
-    HandoffPage,
-    HandoffStatus,
-    JobFilter,
-    JobPage,
-    JobStatus,
-    RetriedJobs,
-)
+from headwater.handoff import operations as records
+from headwater.handoff.operations import HandoffOperations
 
 _TAG = "hand-off"
 
@@ -60,13 +52,14 @@ def _add_handoffs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.get("/scraping/{source}/handoffs", tags=[_TAG])
     async def list_handoffs(
         source: str,
-        status: HandoffStatus | None = None,
+        status: records.HandoffStatus | None = None,
         scrape_run_id: RowId | None = None,
         limit: Limit = 50,
         offset: Offset = 0,
-    ) -> HandoffPage:
+    ) -> records.HandoffPage:
         """List the hand-offs of a source, the newest first."""
-        return await handoffs.list_handoffs(HandoffFilter(source, status, scrape_run_id), limit=limit, offset=offset)
+        only = records.HandoffFilter(source, status, scrape_run_id)
+        return await handoffs.list_handoffs(only, limit=limit, offset=offset)
 
     app.get("/handoffs/{handoff_id}", tags=[_TAG])(handoffs.get_handoff)
     app.post("/handoffs/{handoff_id}/retry", tags=[_TAG], dependencies=TOKEN)(handoffs.retry_handoff)
@@ -76,21 +69,21 @@ def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.get("/jobs", tags=[_TAG])
     async def list_jobs(
         source: str | None = None,
-        status: JobStatus | None = None,
+        status: records.JobStatus | None = None,
         reason: Annotated[str | None, Query(description="A code from the closed list of reasons.")] = None,
         scrape_run_id: RowId | None = None,
         reference_id: Annotated[str | None, Query(description="An item's id.")] = None,
         limit: Limit = 50,
         offset: Offset = 0,
-    ) -> JobPage:
+    ) -> records.JobPage:
         """List jobs, the newest first."""
-        only = JobFilter(source, status, scrape_run_id, reason, reference_id)
+        only = records.JobFilter(source, status, scrape_run_id, reason, reference_id)
         return await handoffs.list_jobs(only, limit=limit, offset=offset)
 
     app.get("/jobs/{job_id}", tags=[_TAG])(handoffs.get_job)
     app.post("/jobs/{job_id}/retry", tags=[_TAG], dependencies=TOKEN)(handoffs.retry_job)
 
     @app.post("/jobs/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry_jobs(choice: JobChoice) -> RetriedJobs:
+    async def retry_jobs(choice: JobChoice) -> records.RetriedJobs:
         """Reopen the chosen failed jobs, so that they wait for their pages again."""
-        return await handoffs.retry_jobs(extend(choice, JobFilter))
+        return await handoffs.retry_jobs(extend(choice, records.JobFilter))

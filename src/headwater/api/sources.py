@@ -22,7 +22,7 @@ from headwater.discovery.source_operations import (
 from headwater.discovery.trial import TrialResult
 from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
 from headwater.sources.kinds.site import IngestionMode
-from headwater.sources.operations import ImportedSources, RemovedSource
+from headwater.sources.operations import ImportedSources
 
 _TAG = "sources"
 
@@ -141,20 +141,13 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
 
 
 def _add_named(app: FastAPI, sources: LiveSourceOperations) -> None:
-    @app.get("/sources/{name}", tags=[_TAG])
-    async def show(name: Name) -> SourceDetails:
-        """Return everything that is known about a source."""
-        return await sources.show(name)
+    app.get("/sources/{name}", tags=[_TAG])(sources.show)
+    app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)(sources.remove)
 
     @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
     async def edit(name: Name, changes: SourceChanges) -> SourceDetails:
         """Change settings of a source. If one cannot work, nothing is changed."""
         return await sources.edit(name, changes.settings, changes.unset)
-
-    @app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def remove(name: Name) -> RemovedSource:
-        """Remove a source. Its items and documents stay. Queued URLs end; URLs that are being fetched do not."""
-        return await sources.remove(name)
 
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
     async def enable(name: Name) -> SourceDetails:

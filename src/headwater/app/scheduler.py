@@ -6,6 +6,7 @@ in autumn wrong.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import structlog
@@ -41,14 +42,13 @@ class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
         return cron.next_slot(self.schedule, self.timezone, (previous or now).astimezone(UTC))
 
 
+@dataclass(slots=True, eq=False)
 class SchedulerRole:
     """Keeps a job for each scheduled source, and runs slots that were missed or lost their process."""
 
-    def __init__(self, runtime: Runtime, on_poll: Callable[[PollResult], None] = lambda _: None) -> None:
-        self._runtime = runtime
-        self._context = runtime.context
-        self._on_poll = on_poll
-        self._runs: dict[asyncio.Task[None], str] = {}  # and the source of each
+    runtime: Runtime
+    on_poll: Callable[[PollResult], None] = lambda _: None
+    runs: dict[asyncio.Task[None], str] = field(default_factory=dict)  # and the source of each
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Keep time until `stop`. Then let the runs under way end within the grace, or release them."""
@@ -63,11 +63,11 @@ class SchedulerRole:
                 await wait_for(stop, _REFRESH_SECONDS)
         finally:
             keeper.shutdown(wait=False)
-        await finish_or_cancel(self._runs, grace_seconds)
+        await finish_or_cancel(self.runs, grace_seconds)
 
     async def _refresh_jobs(self, keeper: AsyncIOScheduler) -> None:
         """Update the jobs to the sources, and run missed slots."""
-        known = await self._context.database.run(sources.get_all_sources)
+        known = await self.runtime.context.database.run(sources.get_all_sources)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
         for job in keeper.get_jobs():
             if job.id not in scheduled:
@@ -97,21 +97,21 @@ class SchedulerRole:
             return None
         if not kind.schedule:
             return None
-        return _Slots(kind.schedule, kind.timezone or self._context.settings.timezone, dated=kind.dated)
+        return _Slots(kind.schedule, kind.timezone or self.runtime.context.settings.timezone, dated=kind.dated)
 
     async def _start_due(self, source: Source, trigger: _Slots) -> None:
         """Run the due slots of a source, unless they run already."""
-        if source.name not in self._runs.values():
+        if source.name not in self.runs.values():
             task = asyncio.create_task(self._run_due(source, trigger))
-            self._runs[task] = source.name
-            task.add_done_callback(self._runs.pop)
+            self.runs[task] = source.name
+            task.add_done_callback(self.runs.pop)
 
     async def _run_due(self, source: Source, trigger: _Slots) -> None:
         """Run the due slots one by one. A source of dated days has one for each missed day."""
         try:
             schedule, timezone, catches_up = trigger.schedule, trigger.timezone, trigger.dated
-            while slot := await self._context.database.run(
-                next_due_slot, source, schedule, timezone, self._context.clock.now(), catches_up=catches_up
+            while slot := await self.runtime.context.database.run(
+                next_due_slot, source, schedule, timezone, self.runtime.context.clock.now(), catches_up=catches_up
             ):
                 if not await self._run_slot(source, slot, trigger) or not trigger.dated:
                     return
@@ -123,11 +123,11 @@ class SchedulerRole:
 
     async def _run_slot(self, source: Source, slot: datetime, trigger: _Slots) -> bool:
         """Run a slot. Return False if another process has it, or if the next slot would fail too."""
-        runner = self._runtime.runner
+        runner = self.runtime.runner
         day = day_before(slot, trigger.timezone) if trigger.dated else None
         started = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
         if started is None:
             return False
         result = await runner.execute_and_log(started)
-        self._on_poll(result)
+        self.on_poll(result)
         return result.error is None or not result.reason.retryable

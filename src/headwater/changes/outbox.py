@@ -8,7 +8,7 @@ while the receiver takes others is parked too.
 import asyncio
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -149,51 +149,49 @@ def _lease_lost(delivery: ClaimedDelivery) -> LeaseLost:
     return LeaseLost(f"Another process holds the delivery {delivery.id} to {delivery.receiver.name} now.")
 
 
+@dataclass(slots=True, eq=False)
 class DelivererRole:
     """Claims due deliveries and sends them concurrently."""
 
-    def __init__(
-        self, outbox: Outbox, on_delivery: Callable[[SendResult], None] = lambda _: None, *, look_seconds: float = 1.0
-    ) -> None:
-        self._outbox = outbox
-        self._on_delivery = on_delivery
-        self._look_seconds = look_seconds
-        self._under_way: dict[asyncio.Task[None], ClaimedDelivery] = {}
-        self._ended = asyncio.Event()  # a delivery has ended, so that more may be due
+    outbox: Outbox
+    on_delivery: Callable[[SendResult], None] = lambda _: None
+    look_seconds: float = 1.0
+    under_way: dict[asyncio.Task[None], ClaimedDelivery] = field(default_factory=dict)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # a delivery has ended, so that more may be due
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Deliver until `stop`; then wait for sends under way during the grace, and release the rest."""
         while not stop.is_set():
-            self._ended.clear()
+            self.ended.clear()
             try:
                 await self._start_due()
             except AWAY as error:
                 log.warning("delivery.claim_failed", error=str(error))
-            await wait_for_any((stop, self._ended), self._look_seconds)
-        deliveries = dict(self._under_way)
+            await wait_for_any((stop, self.ended), self.look_seconds)
+        deliveries = dict(self.under_way)
         late = await finish_or_cancel(deliveries, grace_seconds)
         try:
-            await self._outbox.release([deliveries[task] for task in late])
+            await self.outbox.release([deliveries[task] for task in late])
         except AWAY as error:
             log.warning("delivery.release_failed", deliveries=len(late), error=str(error))
 
     async def _start_due(self) -> None:
-        room = DELIVERIES_AT_ONCE - len(self._under_way)
+        room = DELIVERIES_AT_ONCE - len(self.under_way)
         if room <= 0:
             return
-        for delivery in await self._outbox.claim(room):
+        for delivery in await self.outbox.claim(room):
             task = asyncio.create_task(self._deliver(delivery))
-            self._under_way[task] = delivery
+            self.under_way[task] = delivery
             task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task)
-        self._ended.set()
+        self.under_way.pop(task)
+        self.ended.set()
 
     async def _deliver(self, delivery: ClaimedDelivery) -> None:
         context = {"webhook": delivery.receiver.name, "delivery": str(delivery.id), "url": delivery.change.url}
         try:
-            result = await self._outbox.deliver(delivery)
+            result = await self.outbox.deliver(delivery)
         except LeaseLost as error:
             log.warning("delivery.lease_lost", **context, error=str(error))
         except AWAY as error:
@@ -203,4 +201,4 @@ class DelivererRole:
         else:
             level = log.info if result.reason is Reason.DELIVERED else log.warning
             level("delivery.done", **context, reason=str(result.reason), status=result.http_status, error=result.detail)
-            self._on_delivery(result)
+            self.on_delivery(result)
