@@ -76,9 +76,8 @@ class MaintenanceRole:
         self._on_rescue = on_rescue
         self._sweeper = rescue.Sweeper(context.database)
 
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Run until `stop`."""
-        del grace_seconds
         while not stop.is_set():
             try:
                 await self._run_duties()
@@ -134,9 +133,8 @@ class ClockRole:
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
 
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Compare the clocks every few seconds until `stop`."""
-        del grace_seconds
         settle_seconds = _longest_lease_seconds(self._context.settings)
         while not stop.is_set():
             try:

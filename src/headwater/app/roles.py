@@ -54,7 +54,7 @@ _PARSING_ROLES = {RoleName.POLLER, RoleName.FETCHER}
 class Role(Protocol):
     """Work that runs until it must stop."""
 
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+    async def run(self, stop: asyncio.Event, grace_seconds: float, /) -> None:
         """Run until `stop`, then end within about twice the grace."""
 
 
@@ -230,8 +230,7 @@ class _Web:
         self._server = _Server(config)
         self._listener = listener
 
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        del grace_seconds
+    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)

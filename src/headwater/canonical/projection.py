@@ -241,7 +241,7 @@ class Projection:
         return list(keys.date_members(key, new, ARTICLE_LIFE, only_new=True)) if new else []
 
     async def _find_without_article(self, uids: list[bytes]) -> list[bytes]:
-        articles = [keys.article_key(uid) for uid in uids]
+        articles = [keys.ARTICLE + uid for uid in uids]
         if await self._redis.execute("EXISTS", *articles) == len(articles):
             return []
         responses = await self._redis.execute_all([("EXISTS", key) for key in articles])
@@ -273,7 +273,7 @@ class Projection:
         responses = await self._redis.execute_all(commands, together=True)
         refusal = next((response for response in responses if isinstance(response, Refusal)), None)
         if refusal:
-            self._report(f"{_show(keys.links_key(category))} cannot be written: {refusal}")
+            self._report(f"{_show(keys.LINKS + category.encode())} cannot be written: {refusal}")
         return [] if refusal else links
 
     async def _write_attempts(self, renew: RenewLease) -> None:

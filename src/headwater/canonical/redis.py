@@ -143,16 +143,6 @@ def _escape_pattern(text: bytes) -> bytes:
     return b"".join(b"\\" + bytes([mark]) if mark in b"*?[]^\\" else bytes([mark]) for mark in text)
 
 
-def links_key(category: str) -> bytes:
-    """Return the key of the SET with a category's URLs."""
-    return LINKS + category.encode()
-
-
-def article_key(uid: str | bytes) -> bytes:
-    """Return the key of the HASH of an article."""
-    return ARTICLE + (uid if isinstance(uid, bytes) else uid.encode())
-
-
 def times_key(key: bytes) -> bytes:
     """Return the key of the sorted set with the times of a SET's members."""
     return _TIMES + key
@@ -171,7 +161,7 @@ def date_members(
 
 def write_links(category: str, urls: Mapping[str, tuple[str, datetime]]) -> Iterator[Command]:
     """Yield the commands that add URLs to a category, given by uid with the time when they were seen."""
-    key = links_key(category)
+    key = LINKS + category.encode()
     yield ("SADD", key, *(url.encode() for url, _ in urls.values()))
     yield from date_members(key, {uid: seen_at.timestamp() for uid, (_, seen_at) in urls.items()}, LINK_LIFE)
 
@@ -188,7 +178,7 @@ def write_attempt(attempt: CanonicalAttempt, now: datetime) -> Iterator[Command]
 
 
 def _write_article(attempt: CanonicalAttempt, article: CanonicalArticle, now: datetime) -> Iterator[Command]:
-    key = article_key(attempt.uid)
+    key = ARTICLE + attempt.uid.encode()
     yield ("HSET", key, *(part for pair in _article_fields(attempt, article).items() for part in pair))
     left = attempt.attempted_at + ARTICLE_LIFE - now
     yield ("EXPIRE", key, max(1, round(left.total_seconds())))

@@ -29,9 +29,8 @@ class CanonicalRole:
     count_polls: Callable[[], int]  # those under way
     cycle_seconds: float
 
-    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Run after each cycle until `stop`. The next run continues an interrupted one."""
-        del grace_seconds
         self.found_new.set()  # an earlier process may have left work
         while not stop.is_set():
             await wait_for_any((stop, self.found_new), 3600.0)

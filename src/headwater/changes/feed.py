@@ -37,7 +37,8 @@ class ChangeFeed:
         """Return the position of a cursor, day or time; raise an error that names the field."""
         position = changes.parse_cursor(since)
         if position is not None:
-            await self._require_known(position, field)
+            if position > await self.database.run(changes.read_furthest_position):
+                raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
             return position
         moment = _parse_moment(since, field)
         if moment > (await self.database.run(read_server_time, readings=1)).server:
@@ -53,11 +54,6 @@ class ChangeFeed:
     async def number_changes(self) -> int:
         """Give positions to one batch of committed changes; return how many."""
         return await self.database.transact(changes.number_changes)
-
-    async def _require_known(self, position: int, field: str) -> None:
-        furthest = await self.database.run(changes.read_furthest_position)
-        if position > furthest:
-            raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
 
 
 def _parse_moment(text: str, field: str) -> datetime:

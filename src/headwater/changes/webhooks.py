@@ -35,12 +35,8 @@ class WebhookSender:
         self._clock = clock
         self._user_agent = user_agent
         seconds = min(LONGEST_SECONDS, lease_seconds / 2)  # ends well before another process may send it again
+        self.longest = timedelta(seconds=seconds)
         self._limits = Limits(read_seconds=seconds, total_seconds=seconds, body_bytes=_RESPONSE_BYTES, cut=True)
-
-    @property
-    def longest(self) -> timedelta:
-        """The longest time that a send may take."""
-        return timedelta(seconds=self._limits.total_seconds)
 
     async def send(
         self, receiver: Receiver, delivery_id: UUID, change: Change, permit: "Permit | None" = None
