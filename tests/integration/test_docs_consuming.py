@@ -15,11 +15,11 @@ from pathlib import Path
 
 import aiohttp
 
-from headwater.changes import outbox
 from headwater.changes.operations import NewWebhook
 from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
 from headwater.changes.webhooks import LONGEST_SECONDS
 from headwater.core.settings import Settings
+from headwater.db import changes
 from headwater.db.pool import Database
 from tests.api import open_api
 from tests.harness import open_harness
@@ -122,8 +122,8 @@ async def test_the_receiver_takes_only_signed_deliveries(
 
 def test_the_page_names_the_limits_in_force() -> None:
     words = " ".join(TEXT.split())
-    assert f"An outbox holds {outbox.MOST_PENDING} deliveries" in words
-    assert f"with {outbox.MOST_PARKED:,} parked deliveries" in words
+    assert f"An outbox holds {changes.MOST_PENDING} deliveries" in words
+    assert f"with {changes.MOST_PARKED:,} parked deliveries" in words
     assert f"failed {MOST_ATTEMPTS} times while" in words
     assert f"silent for {LONGEST_SECONDS:g} s" in words
     assert (timedelta(hours=1), 3) == (LONGEST_WAIT, FAILURES_BEFORE_A_PAUSE)

@@ -175,8 +175,8 @@ async def test_a_full_outbox_continues_where_it_stopped(
     harness: AppHarness, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.4: no wanted change is skipped."""
-    monkeypatch.setattr("headwater.changes.outbox.MOST_PENDING", 3)
-    monkeypatch.setattr("headwater.changes.outbox.SCANNED", 4)
+    monkeypatch.setattr("headwater.db.changes.MOST_PENDING", 3)
+    monkeypatch.setattr("headwater.db.changes.SCANNED", 4)
     await harness.operations.webhooks.add(NewWebhook("docs", receiver.url("docs"), ["document.ready"]))
     await harness.operations.webhooks.add(NewWebhook("jobs", receiver.url("jobs"), ["job.failed"]))
     for number in range(12):

@@ -12,7 +12,6 @@ import pytest
 from headwater.app.maintenance import rescue_expired
 from headwater.app.roles import run_roles
 from headwater.app.runtime import open_runtime
-from headwater.changes import outbox
 from headwater.changes.operations import DismissedDeliveries, NewWebhook, RetriedDeliveries
 from headwater.changes.outbox import DelivererRole
 from headwater.core.errors import LeaseLost
@@ -213,7 +212,7 @@ async def test_a_receiver_that_is_down_or_hangs_delays_no_other_and_gets_every_c
         names = [f"d{number}" for number in range(12)]
         async with delivering(harness):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(outbox, "MOST_PENDING", 5)
+                patch.setattr(changes, "MOST_PENDING", 5)
                 await write_all(database_of(harness), *names)
                 await until(lambda: len(receiver.received("well")) == len(names))
                 assert {one.document[0] for one in receiver.received("slow")} < set(names)
@@ -222,7 +221,7 @@ async def test_a_receiver_that_is_down_or_hangs_delays_no_other_and_gets_every_c
                     "WHERE w.name <> 'well' GROUP BY w.id) outboxes"
                 )
                 assert most == 5
-                assert len(receiver.received("slow")) <= outbox.AT_ONCE
+                assert len(receiver.received("slow")) <= changes.AT_ONCE
                 (down, _, well) = await harness.operations.webhooks.list_webhooks()
                 assert (down.waiting, well.waiting) == (12, 0)
                 assert down.failing_reason == Reason.HTTP_5XX
@@ -378,7 +377,7 @@ async def test_a_receiver_that_refuses_everything_gets_no_more_until_an_operator
     receiver: ReceiverServer, quick: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.4: the outbox does not grow with the backlog, and no change is lost."""
-    monkeypatch.setattr(outbox, "MOST_PARKED", 4)
+    monkeypatch.setattr(changes, "MOST_PARKED", 4)
     receiver.behaviours["hook"] = [401]
     await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), *"abcd")

@@ -31,10 +31,6 @@ DELIVERIES_AT_ONCE = 64
 LONGEST_WAIT = timedelta(hours=1)
 MOST_ATTEMPTS = 20
 FAILURES_BEFORE_A_PAUSE = 3
-MOST_PENDING = 500  # deliveries in one outbox; further changes stay in the feed until there is room
-MOST_PARKED = 1000  # no deliveries are made for a receiver with so many parked ones
-AT_ONCE = 4  # deliveries to one receiver
-SCANNED = 20_000  # changes that one step reads for each receiver
 _MOST_STEPS = 20  # in one claim, so that a stop does not wait long
 _REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD)
 
@@ -52,36 +48,22 @@ class Outbox:
             return []
         for _ in range(_MOST_STEPS):
             numbered = await self.context.database.transact(changes.number_changes)
-            claimed, is_behind = await self._claim_next(limit)
+            claimed, is_behind = await self.context.database.transact(self._claim_next, limit)
             if claimed or not (is_behind or numbered == changes.NUMBERED_AT_ONCE):
                 return claimed
         return []
 
-    async def _claim_next(self, limit: int) -> tuple[list[ClaimedDelivery], bool]:
+    async def _claim_next(self, connection: Connection, limit: int) -> tuple[list[ClaimedDelivery], bool]:
         """Make deliveries of the next changes and claim due ones; return also whether there are more changes."""
-        context = self.context
-        lease_time = timedelta(seconds=context.settings.lease_seconds)
-
-        async def work(connection: Connection) -> tuple[list[ClaimedDelivery], bool]:
-            now = self.context.clock.now()
-            locked = await changes.lock_ready_webhooks(connection, now)
-            if not locked:
-                return [], False
-            is_behind = await changes.fan_out(
-                connection, locked, most_pending=MOST_PENDING, most_parked=MOST_PARKED, scan=SCANNED, now=now
-            )
-            claimed = await changes.claim_deliveries(
-                connection,
-                locked,
-                lease=Lease(context.holder, uuid4(), now + lease_time, 0),
-                now=now,
-                at_once=AT_ONCE,
-                failing=FAILURES_BEFORE_A_PAUSE,
-                limit=limit,
-            )
-            return claimed, is_behind
-
-        return await self.context.database.transact(work)
+        now = self.context.clock.now()
+        locked = await changes.lock_ready_webhooks(connection, now)
+        if not locked:
+            return [], False
+        is_behind = await changes.fan_out(connection, locked, now)
+        until = now + timedelta(seconds=self.context.settings.lease_seconds)
+        lease = Lease(self.context.holder, uuid4(), until, 0)
+        failing = FAILURES_BEFORE_A_PAUSE
+        return await changes.claim_deliveries(connection, locked, lease, now, failing=failing, limit=limit), is_behind
 
     async def deliver(self, delivery: ClaimedDelivery) -> SendResult:
         """Send a delivery and save the result; raise LeaseLost if another process holds it now."""
@@ -104,14 +86,8 @@ class Outbox:
 
     async def release(self, deliveries: Collection[ClaimedDelivery]) -> None:
         """Release interrupted deliveries, except settled ones and those of other holders."""
-        if not deliveries:
-            return
-
-        async def work(connection: Connection) -> None:
-            for delivery in deliveries:
-                await changes.release_delivery(connection, delivery, self.context.clock.now())
-
-        await self.context.database.transact(work)
+        for delivery in deliveries:
+            await self.context.database.run(changes.release_delivery, delivery, self.context.clock.now())
 
 
 def settle(

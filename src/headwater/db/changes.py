@@ -15,6 +15,10 @@ from headwater.db.pool import Connection
 from headwater.db.sql import query, read_lease, to_record
 
 NUMBERED_AT_ONCE = 5000
+MOST_PENDING = 500  # deliveries in one outbox; further changes stay in the feed until there is room
+MOST_PARKED = 1000  # no deliveries are made for a receiver with so many parked ones
+AT_ONCE = 4  # deliveries to one receiver
+SCANNED = 20_000  # changes that one step reads for each receiver
 _RESCUED_AT_ONCE = 500
 _PRUNED_AT_ONCE = 2000
 _SCANNED_FOR_A_COUNT = 100_000
@@ -285,36 +289,21 @@ async def lock_webhook(connection: Connection, name: str) -> int | None:
     return await connection.fetchval(query("lock_webhook"), name)
 
 
-async def fan_out(
-    connection: Connection,
-    webhook_ids: Collection[int],
-    *,
-    most_pending: int,
-    most_parked: int,
-    scan: int,
-    now: datetime,
-) -> bool:
-    """Make deliveries of at most `scan` changes for each locked webhook, up to the room in its outbox.
+async def fan_out(connection: Connection, webhook_ids: Collection[int], now: datetime) -> bool:
+    """Make deliveries of the next changes for each locked webhook, up to the room in its outbox.
 
     Return whether there may be more changes for a webhook that has room.
     """
-    rows = await connection.fetch(query("fan_out"), list(webhook_ids), most_pending, most_parked, now, scan)
+    rows = await connection.fetch(query("fan_out"), list(webhook_ids), MOST_PENDING, MOST_PARKED, now, SCANNED)
     return any(row["is_behind"] for row in rows)
 
 
 async def claim_deliveries(
-    connection: Connection,
-    webhook_ids: Collection[int],
-    *,
-    lease: Lease,
-    now: datetime,
-    at_once: int,
-    failing: int,
-    limit: int,
+    connection: Connection, webhook_ids: Collection[int], lease: Lease, now: datetime, *, failing: int, limit: int
 ) -> list[ClaimedDelivery]:
     """Claim the oldest due delivery of each document; the webhooks must be locked."""
     holder = (lease.holder, lease.token, lease.until)
-    rows = await connection.fetch(query("claim_deliveries"), list(webhook_ids), now, *holder, at_once, failing, limit)
+    rows = await connection.fetch(query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit)
     changes = await read_changes(connection, [row["position"] for row in rows]) if rows else {}
     return [
         ClaimedDelivery(
