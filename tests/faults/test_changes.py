@@ -6,8 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from headwater.changes.feed import ChangeFeed
-from headwater.changes.operations import NewWebhook, WebhookOperations
+from headwater.changes.operations import ChangeFeed, NewWebhook, WebhookOperations
 from headwater.core.settings import Settings
 from headwater.db.changes import Change
 from headwater.db.context import open_database_context

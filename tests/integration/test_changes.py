@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from headwater.changes.feed import ChangeFeed
+from headwater.changes.operations import ChangeFeed
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings

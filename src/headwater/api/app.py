@@ -22,7 +22,6 @@ from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
-from headwater.api.why import add_why
 from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.app.token import get_api_token
 from headwater.core.errors import HeadwaterError, RunUnderWay
@@ -66,7 +65,7 @@ def make_app(operations: Operations) -> FastAPI:
     _add_error_handlers(app)
     _require_token(app, operations)
     _add_health(app, operations)
-    readers = (add_documents, add_days, add_why, add_changes)
+    readers = (add_documents, add_days, add_changes)
     writers = (add_sources, add_runs, add_frontier, add_handoffs, add_webhooks)
     for add_routes in (*readers, *writers):
         add_routes(app, operations)

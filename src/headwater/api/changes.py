@@ -8,7 +8,6 @@ from pydantic import Field
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.changes import operations as records
-from headwater.changes.operations import LiveWebhookOperations
 from headwater.core.record import record
 
 _TAG = "webhooks"
@@ -46,11 +45,8 @@ def add_changes(app: FastAPI, operations: Operations) -> None:
 
 def add_webhooks(app: FastAPI, operations: Operations) -> None:
     """Add the routes of webhooks."""
-    _add_webhooks(app, operations.webhooks)
-    _add_deliveries(app, operations.webhooks)
+    webhooks = operations.webhooks
 
-
-def _add_webhooks(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks", tags=[_TAG])
     async def list_webhooks() -> Webhooks:
         """List webhooks and their state."""
@@ -71,8 +67,6 @@ def _add_webhooks(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
         """Disable a webhook: its changes wait until it is enabled again."""
         return await webhooks.enable(name, enabled=False)
 
-
-def _add_deliveries(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks/{name}/deliveries", tags=[_TAG])
     async def deliveries(
         name: str,

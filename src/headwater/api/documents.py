@@ -1,4 +1,4 @@
-"""Routes that read documents: pages of documents, one document, its Markdown, its changes, and search."""
+"""Routes that read documents and explain URLs."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ _TAG = "reading"
 
 
 def add_documents(app: FastAPI, operations: Operations) -> None:
-    """Add the routes that read documents."""
+    """Add the routes."""
     documents = operations.documents
 
     @app.get("/documents", tags=[_TAG])
@@ -23,6 +23,7 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
         """List documents, newest first."""
         return await documents.list_page(limit=limit, before=before, source=source)
 
+    app.get("/why", tags=[_TAG])(operations.why)
     app.get("/documents/{document_id}", tags=[_TAG])(documents.get)
 
     @app.get("/documents/{document_id}/markdown", tags=[_TAG], response_class=Response)

@@ -10,7 +10,6 @@ from headwater.core.record import LARGEST_ID, RowId, extend, record
 from headwater.core.source import Method
 from headwater.discovery.source_operations import SyncedSource, describe_sync
 from headwater.handoff import operations as records
-from headwater.handoff.operations import HandoffOperations
 
 _TAG = "hand-off"
 
@@ -36,19 +35,13 @@ class SyncRequest:
 
 def add_handoffs(app: FastAPI, operations: Operations) -> None:
     """Add the routes."""
-    _add_sync(app, operations)
-    _add_handoffs(app, operations.handoffs)
-    _add_jobs(app, operations.handoffs)
+    handoffs = operations.handoffs
 
-
-def _add_sync(app: FastAPI, operations: Operations) -> None:
     @app.post("/scraping/{source}/sync", tags=[_TAG], dependencies=TOKEN)
     async def sync(source: str, request: SyncRequest | None = None) -> SyncedSource:
         """Poll a source now, hand off its items, and return the counts."""
         return describe_sync(await operations.sources.sync(source, request.method if request else None))
 
-
-def _add_handoffs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.get("/scraping/{source}/handoffs", tags=[_TAG])
     async def list_handoffs(
         source: str,
@@ -64,8 +57,6 @@ def _add_handoffs(app: FastAPI, handoffs: HandoffOperations) -> None:
     app.get("/handoffs/{handoff_id}", tags=[_TAG])(handoffs.get_handoff)
     app.post("/handoffs/{handoff_id}/retry", tags=[_TAG], dependencies=TOKEN)(handoffs.retry_handoff)
 
-
-def _add_jobs(app: FastAPI, handoffs: HandoffOperations) -> None:
     @app.get("/jobs", tags=[_TAG])
     async def list_jobs(
         source: str | None = None,
