@@ -65,12 +65,11 @@ class Backlog:
     """The last change of the oldest queued hand-off."""
 
 
+@dataclass(frozen=True, slots=True)
 class HandoffOperations:
     """The operations on hand-offs and jobs."""
 
-    def __init__(self, context: DatabaseContext) -> None:
-        self._context = context
-        self._database = context.database
+    context: DatabaseContext
 
     async def list_handoffs(self, only: HandoffFilter, *, limit: int = 50, offset: int = 0) -> HandoffPage:
         """List hand-offs, the newest first."""
@@ -81,7 +80,7 @@ class HandoffOperations:
             found, total = await handoffs.list_handoffs(connection, only, limit=limit, offset=offset)
             return HandoffPage(found, total, limit, offset)
 
-        return await self._database.transact(work)
+        return await self.context.database.transact(work)
 
     async def get_handoff(self, handoff_id: RowId) -> Handoff:
         """Return a hand-off."""
@@ -94,8 +93,8 @@ class HandoffOperations:
         """Retry a failed hand-off, or its failed job; return its new state."""
         handoff = await self.get_handoff(handoff_id)
         if handoff.status is HandoffStatus.FAILED:
-            requeued = await self._database.run(handoffs.requeue_handoffs, [handoff_id])
-            await HandoffRunner(self._context).execute(requeued)
+            requeued = await self.context.database.run(handoffs.requeue_handoffs, [handoff_id])
+            await HandoffRunner(self.context).execute(requeued)
         elif handoff.job_id is not None and handoff.job_status is JobStatus.FAILED:
             await self._retry_jobs([handoff.job_id])
         else:
@@ -115,7 +114,7 @@ class HandoffOperations:
             found, total = await jobs.list_jobs(connection, storable, limit=limit, offset=offset)
             return JobPage(found, total, limit, offset)
 
-        return await self._database.transact(work)
+        return await self.context.database.transact(work)
 
     async def get_job(self, job_id: RowId) -> Job:
         """Return a job."""
@@ -139,16 +138,16 @@ class HandoffOperations:
         if only.source is None and only.reason is None and only.scrape_run_id is None:
             raise BadRequest("Give at least one of source, reason, scrape_run_id.")
         _require("reason", only.reason, tuple(Reason))
-        await self._database.run(_require_source, only.source)
+        await self.context.database.run(_require_source, only.source)
         retried, last = 0, 0
-        while ids := await self._database.run(jobs.list_failed_ids, only, after=last, limit=BATCH):
+        while ids := await self.context.database.run(jobs.list_failed_ids, only, after=last, limit=BATCH):
             retried += len(await self._retry_jobs(ids))
             last = ids[-1]
         return RetriedJobs(retried)
 
     async def count_backlog(self) -> Backlog:
         """Count the jobs and hand-offs that wait or have failed."""
-        async with self._database.connection() as connection:
+        async with self.context.database.connection() as connection:
             queued, failed = await jobs.count_unsettled_jobs(connection, COUNT_TO)
             try:
                 waiting, since = await handoffs.count_waiting_handoffs(connection, COUNT_TO)
@@ -157,7 +156,7 @@ class HandoffOperations:
         return Backlog(queued, failed, waiting, since)
 
     async def _retry_jobs(self, ids: Collection[int]) -> set[int]:
-        return await self._database.transact(jobs.retry_jobs, ids, PRIORITY, self._context.clock.now())
+        return await self.context.database.transact(jobs.retry_jobs, ids, PRIORITY, self.context.clock.now())
 
 
 def _require(field: str, value: str | None, known: Sequence[str]) -> None:

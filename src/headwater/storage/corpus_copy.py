@@ -66,12 +66,12 @@ class CorpusCopy:
 
     def has_all(self, raws: Iterable[RawFile]) -> bool:
         """Return whether the versions that rows name are in the corpus. A row without any file counts as complete."""
-        return all(
-            self.corpus.has(raw)
-            or any(matches(version, raw) for version in self._replaced_versions(raw.path))
-            or not (self.corpus.folder / raw.path).exists()
-            for raw in raws
-        )
+        for raw in raws:
+            replaced = self._drafts(PurePosixPath(raw.path).parts[0]).glob(f"{replaced_prefix(raw.path)}*")
+            is_complete = self.corpus.has(raw) or any(matches(version, raw) for version in replaced)
+            if not is_complete and (self.corpus.folder / raw.path).exists():
+                return False
+        return True
 
     def copy(self, paths: Iterable[str]) -> None:
         """Copy raw files that are not copied yet."""
@@ -126,9 +126,6 @@ class CorpusCopy:
         except (FileNotFoundError, IsADirectoryError):
             return False
         return True
-
-    def _replaced_versions(self, path: str) -> list[Path]:
-        return list(self._drafts(PurePosixPath(path).parts[0]).glob(f"{replaced_prefix(path)}*"))
 
     def _remove_replaced(self) -> None:
         """Remove the replaced versions. Writers may add some meanwhile; the next backup removes those."""
