@@ -26,7 +26,7 @@ class CanonicalRole:
 
     runner: CanonicalRunner
     found_new: asyncio.Event
-    count_polls: Callable[[], int]  # those under way
+    count_polls: Callable[[], int]  # counts the polls under way
     cycle_seconds: float
 
     async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
