@@ -18,8 +18,7 @@ from headwater.documents.verify import Fault, Finding, Verifier
 from headwater.documents.verify_journal import Journal
 from headwater.sandbox.pool import make_sandbox
 from headwater.storage import backup, restore
-from headwater.storage.backup import OnStep
-from headwater.storage.backup_manifest import Manifest
+from headwater.storage.backup import Manifest, OnStep
 from headwater.storage.folder import Corpus
 
 PAGE = 50

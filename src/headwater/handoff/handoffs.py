@@ -237,7 +237,8 @@ class HandoffRunner:
         except HandoffsMissing:
             raise
         except Exception as error:
-            if _is_transient(error):
+            is_passing_fault = error.retryable if isinstance(error, HeadwaterError) else is_passing(error)
+            if is_passing_fault:
                 await self._requeue(lease, batch, error, ended)
             elif len(batch) > 1:
                 for handoff in batch:  # a hand-off that cannot succeed must not fail the others
@@ -284,7 +285,3 @@ class HandoffRunner:
         settings = self.context.settings
         between_attempts = doubled(settings.handoff_base_seconds, max(1, settings.handoff_attempts - 1))
         return min(timedelta(seconds=settings.lease_seconds), 1.5 * self.patience + timedelta(seconds=between_attempts))
-
-
-def _is_transient(error: Exception) -> bool:
-    return error.retryable if isinstance(error, HeadwaterError) else is_passing(error)

@@ -17,27 +17,53 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from headwater import __version__
 from headwater.core.errors import FolderUnusable, OperatorError, SchemaMismatch
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
 from headwater.db.context import DatabaseContext, MigrateWhen, open_database_context
 from headwater.db.pool import AWAY, Connection
-from headwater.storage.backup_manifest import CORPUS, DATABASE, MANIFEST, UNFINISHED, Manifest, write_manifest
-from headwater.storage.corpus_copy import CorpusCopy, list_raw_files, measure
+from headwater.storage.corpus_copy import CorpusCopy, Extent, list_raw_files, measure
 from headwater.storage.folder import Corpus, RawFile
 
 OnStep = Callable[[str, int, int], None]
 """A callback for progress: the step, how many parts are done, and how many there are."""
 T = TypeVar("T")
+MANIFEST, UNFINISHED, DATABASE, CORPUS = "manifest.json", "UNFINISHED", "database", "corpus"
+FORMAT = 1
 PAGE = 500
 _RETRY_SECONDS = 0.1
 _EXTRA_SECONDS = 10.0  # a commit may take this much longer than its lease
+
+
+@record
+class Manifest:
+    """The contents of a backup. `missing` documents had no raw file, and `differing` ones another than their row's."""
+
+    headwater: str
+    schema: int
+    postgres: int
+    taken_at: datetime
+    missing: int
+    differing: int
+    raw: Extent
+    tables: list[dump.Table]
+    sequences: dict[str, int]
+    format: int = FORMAT
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+        return next(table.rows for table in self.tables if table.name == "documents")
 
 
 async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Manifest:
@@ -204,3 +230,8 @@ def outages_as_operator_errors(task: str) -> Iterator[None]:
         raise OperatorError(
             f"{task} failed: the connection to the database was lost ({error}).", reason=Reason.DATABASE_LOST
         ) from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a backup."""
+    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")

@@ -6,6 +6,7 @@ between the move and the commit leaves the files in place too: the next restore 
 """
 
 import contextlib
+import hashlib
 import os
 import shlex
 import shutil
@@ -13,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from headwater.core.errors import BadRequest, FolderUnusable, OperatorError, SchemaMismatch
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
 from headwater.db.pool import Connection, describe_place, open_database
-from headwater.storage.backup import OnStep, outages_as_operator_errors, pages
-from headwater.storage.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
+from headwater.storage import backup
+from headwater.storage.backup import CORPUS, DATABASE, MANIFEST, Manifest, OnStep, outages_as_operator_errors, pages
 from headwater.storage.corpus_copy import copy_files, copy_known_files, is_missing, list_raw_files, measure
 from headwater.storage.folder import LOCK, RawFile
 
@@ -38,7 +41,7 @@ class Restored(NamedTuple):
 
 async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Restored:
     """Restore a backup. If there are files or rows already, they stay, and nothing is restored."""
-    manifest = await in_thread(read_manifest, folder)
+    manifest = await in_thread(_read_manifest, folder)
     _refuse_newer(manifest)
     data, place = settings.data_dir, describe_place(settings)
     with outages_as_operator_errors(f"The restore into {data}"):
@@ -52,6 +55,37 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
                     await _load(connection, manifest, folder / DATABASE, on_step)
                     await in_thread(_put_in_place, data, temporary)
     return Restored(manifest, migrate.newest_version(), missing, differing)
+
+
+class _Head(msgspec.Struct):
+    format: int
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    if (folder / backup.UNFINISHED).exists():
+        raise _refused(f"The backup in {folder} was interrupted or is still running: it is not whole.")
+    try:
+        text = (folder / MANIFEST).read_bytes()
+        if msgspec.json.decode(text, type=_Head).format > backup.FORMAT:
+            raise _refused(f"The backup in {folder} was made by a newer Headwater: use that one, or a newer one.")
+        return msgspec.json.decode(text, type=Manifest)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _refused(f"There is no backup in {folder}: it has no {MANIFEST}.") from None
+    except msgspec.MsgspecError as error:
+        raise _damaged(folder, f"{MANIFEST} cannot be read ({error}).") from None
+
+
+def _refuse_damaged_table(folder: Path, table: dump.Table) -> None:
+    """Refuse a table's file that is not the one that was written."""
+    path = folder / DATABASE / table.file_name
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        digest = ""
+    if digest != table.sha256:
+        fault = "is not the file that was written" if digest else "is missing"
+        raise _damaged(folder, f"{DATABASE}/{table.file_name} {fault}.")
 
 
 def _refuse_newer(manifest: Manifest) -> None:
@@ -78,7 +112,7 @@ async def _refuse_damaged(folder: Path, manifest: Manifest, on_step: OnStep) -> 
     """Refuse a backup that changed after it was written. Returns how many documents had no raw file then."""
     for number, table in enumerate(manifest.tables):
         on_step("checks", number, len(manifest.tables))
-        await in_thread(refuse_damaged, folder, table)
+        await in_thread(_refuse_damaged_table, folder, table)
     missing = await in_thread(
         lambda: [raw.path for raw in _read_rows(folder, manifest) if is_missing(folder / CORPUS, raw)]
     )
@@ -106,7 +140,11 @@ def _describe_missing(missing: Sequence[str], before: int) -> str:
 
 
 def _damaged(folder: Path, why: str) -> OperatorError:
-    return BadRequest(f"The backup in {folder} is damaged: {why} Nothing was restored.")
+    return _refused(f"The backup in {folder} is damaged: {why}")
+
+
+def _refused(why: str) -> OperatorError:
+    return BadRequest(f"{why} Nothing was restored.")
 
 
 @contextlib.contextmanager
