@@ -139,11 +139,11 @@ async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps)
             watching = asyncio.create_task(_watch())
             before = _resident_mb()
             past = date(2000, 1, 1)
-            polled = await operations.sources.backfill("maps", past, lambda leads: advance(leads))
+            polled = await operations.sources.backfill("maps", past, advance)
             watching.cancel()
             most, stall = await watching
-    if polled.leads != web.addresses:
-        raise Incomplete(f"the sitemap brought {polled.leads} of {web.addresses} addresses: {polled.error}")
+    if polled.urls != web.addresses:
+        raise Incomplete(f"the sitemap brought {polled.urls} of {web.addresses} addresses: {polled.error}")
     return most - before, stall
 
 

@@ -158,7 +158,7 @@ async def test_a_document_without_a_url_is_reported_and_does_not_stop_the_others
 
 
 def empty_later_page(body: Body) -> Answer:
-    return altered(lambda told: told | {"bills": [], "CRSReports": []})(body)
+    return altered(lambda answer: answer | {"bills": [], "CRSReports": []})(body)
 
 
 LIST_FAULTS: dict[str, tuple[Maker, int]] = {

@@ -39,8 +39,8 @@ SIZE, FITS = 30, 15  # pages of a day, and of an answer
 
 def capped_total(body: Body) -> Answer:
     """Stop counting, as a search engine may."""
-    told = msgspec.json.decode(body.content) | {"total": 10_000}
-    return whole(Body(msgspec.json.encode(told), body.content_type, body.modified))
+    decoded = msgspec.json.decode(body.content) | {"total": 10_000}
+    return whole(Body(msgspec.json.encode(decoded), body.content_type, body.modified))
 
 
 def is_page(asked: ApiRequest) -> bool:

@@ -31,10 +31,10 @@ def with_field(name: str, value: Any) -> Maker:
     """Answer with every result's field set so."""
 
     def make(body: Body) -> Answer:
-        told = msgspec.json.decode(body.content)
-        for result in told["results"]:
+        decoded = msgspec.json.decode(body.content)
+        for result in decoded["results"]:
             result[name] = value
-        return whole(Body(msgspec.json.encode(told), body.content_type, body.modified))
+        return whole(Body(msgspec.json.encode(decoded), body.content_type, body.modified))
 
     return make
 
@@ -43,8 +43,8 @@ def with_taxon(taxon: Any) -> Maker:
     """Answer a look-up with one taxon."""
 
     def make(body: Body) -> Answer:
-        told = msgspec.json.decode(body.content) | {"links": {"taxons": [taxon]}}
-        return whole(Body(msgspec.json.encode(told), body.content_type, body.modified))
+        decoded = msgspec.json.decode(body.content) | {"links": {"taxons": [taxon]}}
+        return whole(Body(msgspec.json.encode(decoded), body.content_type, body.modified))
 
     return make
 
@@ -122,8 +122,8 @@ def empty_for(asked: list[Body]) -> Maker:
 
     def make(body: Body) -> Answer:
         asked.append(body)
-        told = msgspec.json.decode(body.content) | {"results": [], "total": 0}
-        return whole(Body(msgspec.json.encode(told), body.content_type, body.modified))
+        decoded = msgspec.json.decode(body.content) | {"results": [], "total": 0}
+        return whole(Body(msgspec.json.encode(decoded), body.content_type, body.modified))
 
     return make
 

@@ -189,7 +189,7 @@ async def test_a_sync_reads_by_the_requested_method(site: Site, api: Api) -> Non
     site.answers["http://news.test/map.xml"] = Answer(urlset(("http://news.test/c", None)))
     site.answers["http://news.test/robots.txt"] = Answer(b"Sitemap: http://news.test/map.xml")
     status, synced = await api.post("/scraping/news/sync", {"method": "sitemap"})
-    assert (status, synced["method"], synced["leads"]) == (200, "sitemap", 1)
+    assert (status, synced["method"], synced["urls"]) == (200, "sitemap", 1)
     assert (await api.post("/scraping/news/sync", {"method": None}))[1]["method"] == "main"
 
 

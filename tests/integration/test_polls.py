@@ -94,7 +94,7 @@ async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_
     site.answers[FEED] = entries("d", "e", "f")
     assert (await harness.operations.sources.sync("news.test")).overflowed
     tried = await harness.operations.sources.sync("news.test", "sitemap")
-    assert (tried.reason, tried.leads) == (Reason.POLLED, 0)
+    assert (tried.reason, tried.urls) == (Reason.POLLED, 0)
     assert await pass_row(harness, "next_poll_at", "sitemap") == (None,)
     (source,) = await harness.operations.sources.list_sources()
     assert source.health == "on_time"

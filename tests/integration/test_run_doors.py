@@ -173,10 +173,10 @@ async def test_the_command_line_refuses_the_same_in_one_line(
         ("ingest", "nobody"): "There is no source named nobody; `headwater source list` lists them.",
         ("ingest", "news"): "Source news is not read by days: `headwater source sync news` reads it now.",
     }
-    for ran, told in zip(
+    for ran, message in zip(
         await asyncio.gather(*(program(*words) for words in refusals)), refusals.values(), strict=True
     ):
-        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"headwater: {told}\n")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"headwater: {message}\n")
     assert (await ask("GET", "/ops/runs"))[1]["runs"] == []
     assert not api.requests
 

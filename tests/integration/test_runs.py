@@ -99,8 +99,8 @@ async def test_days_that_were_missed_are_caught_up_with_the_newest_first_and_eac
             await asyncio.gather(*(one.look() for one in both))
         days = [DAY + number * ONE_DAY for number in range(5)]
         assert await runs(harness, "day", "slot") == [(day, NIGHT + (day - DAY)) for day in reversed(days)]
-        told = dict(await runs(harness, "day", "status"))
-        assert told == dict.fromkeys(days, "succeeded") | {second_day: "failed"}
+        statuses = dict(await runs(harness, "day", "status"))
+        assert statuses == dict.fromkeys(days, "succeeded") | {second_day: "failed"}
         started = [at for (at,) in await runs(harness, "started_at")]
         finished = [at for (at,) in await runs(harness, "finished_at")]
         assert all(ended <= begun for ended, begun in zip(finished, started[1:], strict=False))
@@ -125,8 +125,8 @@ async def test_a_source_that_is_down_does_not_cost_the_days_that_were_missed(mak
         harness.api.faults.clear()
         harness.clock.set(NIGHT + 2 * ONE_DAY + timedelta(minutes=11))
         await scheduler.look()
-        told = await runs(harness, "day", "status")
-        assert told[1:] == [(newest - number * ONE_DAY, "succeeded") for number in range(3)]
+        statuses = await runs(harness, "day", "status")
+        assert statuses[1:] == [(newest - number * ONE_DAY, "succeeded") for number in range(3)]
 
 
 async def test_missed_slots_of_other_sources_become_one(
@@ -268,7 +268,7 @@ async def test_a_run_logs_what_it_was_and_how_it_went(make_settings: MakeSetting
             harness.api.faults.plan(always(status(404)))
             await harness.ingest()
         good, bad = (line for line in logs if line["event"] == "run.done")
-        told: dict[str, Any] = {
+        expected: dict[str, Any] = {
             "date": "2026-07-13",
             "pages": 4,
             "fetched": 5,
@@ -277,8 +277,8 @@ async def test_a_run_logs_what_it_was_and_how_it_went(make_settings: MakeSetting
             "new": 2,
             "latest": 1,
         }
-        told |= {"status": "succeeded", "source": "govuk", "run": run.id, "log_level": "info"}
-        assert {name: good[name] for name in told} == told
+        expected |= {"status": "succeeded", "source": "govuk", "run": run.id, "log_level": "info"}
+        assert {name: good[name] for name in expected} == expected
         assert run.seconds - 0.001 <= good["duration"] <= took + 0.001  # it is rounded
         assert (bad["status"], bad["reason"], bad["log_level"]) == ("failed", "not_found", "warning")
         assert "answered 404" in bad["error"]

@@ -53,7 +53,7 @@ def exists(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
-def told(folder: Path) -> list[tuple[int, int]]:
+def read_busy_processes(folder: Path) -> list[tuple[int, int]]:
     """Return the pairs of child and fork server that reported to be busy."""
     names = [file.name.split(".") for file in folder.iterdir()]
     return [(int(child), int(server)) for _, child, server in names]
@@ -246,8 +246,8 @@ async def test_calls_beyond_the_limit_wait(sandbox: Sandbox) -> None:
 
 async def test_cancelling_a_call_kills_its_child_and_releases_its_slot(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(sandbox.run(hostile_functions.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
-    await until(lambda: told(tmp_path) != [])
-    [(child, _)] = told(tmp_path)
+    await until(lambda: read_busy_processes(tmp_path) != [])
+    [(child, _)] = read_busy_processes(tmp_path)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -270,8 +270,8 @@ async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
 async def test_a_dead_fork_server_is_replaced(sandbox: Sandbox, tmp_path: Path) -> None:
     server = await sandbox.run(hostile_functions.parent, returns=int)
     call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
-    await until(lambda: told(tmp_path) != [])
-    [(child, _)] = told(tmp_path)
+    await until(lambda: read_busy_processes(tmp_path) != [])
+    [(child, _)] = read_busy_processes(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert (await call).reason is Reason.SANDBOX_TIMEOUT
     assert await sandbox.run(hostile_functions.parent, returns=int) != server
@@ -285,8 +285,8 @@ async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path
     server = await sandbox.run(hostile_functions.parent, returns=int)
     busy = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=60))
     queued = [asyncio.create_task(failure(sandbox, hostile_functions.spin, seconds=60)) for _ in range(5)]
-    await until(lambda: told(tmp_path) != [])
-    processes = {server, *idle, *told(tmp_path)[0]}
+    await until(lambda: read_busy_processes(tmp_path) != [])
+    processes = {server, *idle, *read_busy_processes(tmp_path)[0]}
     assert all(map(exists, processes))
     began = time.monotonic()
     await sandbox.close()
@@ -324,19 +324,19 @@ async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_pat
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "busy"), str(Path(hostile_functions.__file__).parents[2])]
     program = await asyncio.create_subprocess_exec(*command)
     try:
-        await until(lambda: len(told(tmp_path)) == 2)
+        await until(lambda: len(read_busy_processes(tmp_path)) == 2)
     finally:
         program.kill()
         await program.wait()
-    processes = {number for pair in told(tmp_path) for number in pair}
+    processes = {number for pair in read_busy_processes(tmp_path) for number in pair}
     assert len(processes) == 3
     await until(lambda: not any(map(lives, processes)), seconds=2)
 
 
 async def test_a_busy_child_ends_itself_after_its_program_died(sandbox: Sandbox, tmp_path: Path) -> None:
     call = asyncio.create_task(failure(sandbox, hostile_functions.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
-    await until(lambda: told(tmp_path) != [])
-    [(child, server)] = told(tmp_path)
+    await until(lambda: read_busy_processes(tmp_path) != [])
+    [(child, server)] = read_busy_processes(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert (await call).reason is Reason.SANDBOX_TIMEOUT
     await until(lambda: not lives(child), seconds=5)

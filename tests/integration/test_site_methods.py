@@ -40,9 +40,9 @@ async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResu
 
 
 async def memory(harness: AppHarness, method: Method) -> dict[str, Any]:
-    ((told,),) = await harness.rows("SELECT state FROM poll_state WHERE method = $1", method)
-    remembered: dict[str, Any] = told
-    return remembered
+    ((state,),) = await harness.rows("SELECT state FROM poll_state WHERE method = $1", method)
+    saved: dict[str, Any] = state
+    return saved
 
 
 def bomb() -> bytes:
@@ -73,11 +73,11 @@ async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again
     ]
     site.answers["http://news.test/a"] = Answer(page("a sitemap"), headers=HTML)
     polled = await read(harness, Method.SITEMAP, site_url=HOME)
-    assert (polled.error, polled.leads, polled.new_urls) == (None, 1, 1)
+    assert (polled.error, polled.urls, polled.new_urls) == (None, 1, 1)
     await harness.work()
     assert await harness.outcomes() == {"http://news.test/a": "stored"}
     assert await harness.rows("SELECT origin FROM url_frontier") == [("sitemap",)]
-    assert (await read(harness, Method.SITEMAP)).leads == 0
+    assert (await read(harness, Method.SITEMAP)).urls == 0
     assert [seen.headers.get("If-None-Match") for seen in site.seen if seen.url.endswith("m.xml.gz")] == [None, '"1"']
 
 
@@ -139,11 +139,11 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
     site.answers[HOME] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = rss("http://news.test/a")
     await read(harness, Method.FEED, feed_url=HOME)
-    told = await memory(harness, Method.FEED)
-    assert (told["moved"]["target"], told["moved"]["count"]) == ("http://news.test/new", 1)
-    long_watched = {**told["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
-    told["moved"] = long_watched
-    await harness.rows("UPDATE poll_state SET state = $1 WHERE method = 'main'", told)
+    state = await memory(harness, Method.FEED)
+    assert (state["moved"]["target"], state["moved"]["count"]) == ("http://news.test/new", 1)
+    long_watched = {**state["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
+    state["moved"] = long_watched
+    await harness.rows("UPDATE poll_state SET state = $1 WHERE method = 'main'", state)
     await read(harness, Method.FEED)
     (source,) = await harness.operations.sources.list_sources()
     assert source.settings == {"feed_url": "http://news.test/new"}
@@ -157,7 +157,7 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harn
     site.answers[HOME] = Answer(links, headers=HTML)
     site.answers["http://news.test/list"] = Answer('<a href="/2026/01/15/ferry">f</a>', headers=HTML)
     polled = await read(harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider")
-    assert (polled.error, polled.leads) == (None, 2)
+    assert (polled.error, polled.urls) == (None, 2)
     assert set(await harness.rows("SELECT url, origin, depth FROM url_frontier")) == {
         ("http://news.test/2026/01/15/ferry", "spider", 1),
         ("http://else.test/x", "spider", 1),
@@ -178,11 +178,11 @@ async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site:
     site.answers[subs[0]] = Answer(urlset(("http://news.test/a", None)))
     site.answers[subs[1]] = Answer(status=503, headers={"Retry-After": "3600"})
     polled = await read(harness, Method.SITEMAP, sitemap_url=MAP)
-    assert (polled.error, polled.leads) == (None, 1)
+    assert (polled.error, polled.urls) == (None, 1)
     assert [site.visits(url) for url in subs] == [1, 1, 0]
-    told = await memory(harness, Method.SITEMAP)
-    assert [problem["url"] for problem in told["problems"]] == subs[1:]
-    assert "read_at" not in told
+    state = await memory(harness, Method.SITEMAP)
+    assert [problem["url"] for problem in state["problems"]] == subs[1:]
+    assert "read_at" not in state
     again = await read(harness, Method.SITEMAP)
     assert (again.deferred, again.reason) == (True, Reason.RATE_LIMITED)
 
@@ -242,7 +242,7 @@ async def test_nesting_means_nothing_to_a_sitemap(site: Site, harness: AppHarnes
     """A million nested elements are only long, and the other entries are read."""
     deep = "<urlset>" + "<a>" * 1_000_000 + "<url><loc>http://news.test/a</loc></url></urlset>"
     site.answers[MAP] = Answer(deep)
-    assert (await read(harness, Method.SITEMAP, sitemap_url=MAP)).leads == 1
+    assert (await read(harness, Method.SITEMAP, sitemap_url=MAP)).urls == 1
 
 
 async def test_an_endless_pattern_ends_its_child_and_not_the_program(site: Site, harness: AppHarness) -> None:

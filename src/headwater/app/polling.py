@@ -147,7 +147,7 @@ class PollerRole:
             reason=str(result.reason),
             items=result.items,
             new=result.new_items,
-            urls=result.leads,
+            urls=result.urls,
             refused=len(result.refused),
             error=result.error,
             errors=result.errors,

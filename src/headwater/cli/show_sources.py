@@ -85,7 +85,7 @@ def synced(source: "SyncedSource") -> None:
 
 
 def _format_counts(source: "PolledSource", *, with_new: bool = False) -> str:
-    parts = [f"{source.leads:,} pages listed"] if source.method is not Method.FEED else []
+    parts = [f"{source.urls:,} pages listed"] if source.method is not Method.FEED else []
     if source.items or source.method is Method.FEED:
         new = f", {source.new_items} of them new" if with_new else ""
         parts.append(f"{source.items} items{new}")

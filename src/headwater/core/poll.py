@@ -71,7 +71,7 @@ class PollResult:
     new_items: int = 0
     new: int | None = None  # NEW items of the day that was read
     latest: int | None = None  # LATEST items of that day
-    leads: int = 0
+    urls: int = 0
     left: int = 0  # still to be read; the next poll follows soon
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)

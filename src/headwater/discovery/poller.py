@@ -314,7 +314,7 @@ def _make_result(found: DiscoveryResult) -> PollResult:
         Reason.POLLED,
         method=found.claim.method,
         title=str(found.state.get("title") or ""),
-        leads=found.url_count,
+        urls=found.url_count,
         left=found.left,
         new_urls=found.new_urls,
         refused=found.refused,

@@ -50,7 +50,7 @@ class PolledSource:
     title: str
     items: int
     new_items: int
-    leads: int
+    urls: int
     """The number of pages that sitemaps or other pages list."""
     new_urls: int
     left: int

@@ -101,7 +101,7 @@ async def replay(kind: type[Kind], folder: Path) -> Mapping[str, Any]:
     paths: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
         if isinstance(found, DiscoveredUrl):
-            result.setdefault("leads", []).append(found._asdict())
+            result.setdefault("urls", []).append(found._asdict())
         else:
             paths.append((found, check_item(folder.name, configured, found)))
             result["items"].append(_item_json(found, paths[-1][1]))
