@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 from headwater.app.operations import Operations
 from headwater.core.errors import RunUnderWay
+from headwater.core.waiting import finish_or_cancel
 from headwater.db.budgets import SourceBudget
 from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, SOURCES
 from headwater.demo.progress import Progress
@@ -73,16 +74,13 @@ async def _running_backfill(operations: Operations) -> AsyncIterator[None]:
     backfill = asyncio.create_task(operations.sources.backfill(BILLS, BACKFILL_SINCE))
     try:
         give_up = time.monotonic() + _PATIENCE_SECONDS
-        while not (backfill.done() or await _bills_wait(operations)) and time.monotonic() < give_up:
+        while not backfill.done() and time.monotonic() < give_up:
+            if any(share.source == BILLS and not share.left for share in await key_shares(operations)):
+                break
             await asyncio.sleep(0.02)
         yield
     finally:
-        backfill.cancel()
-        await asyncio.gather(backfill, return_exceptions=True)
-
-
-async def _bills_wait(operations: Operations) -> bool:
-    return any(child.source == BILLS and not child.left for child in await key_shares(operations))
+        await finish_or_cancel([backfill], 0)
 
 
 async def key_shares(operations: Operations) -> list[SourceBudget]:

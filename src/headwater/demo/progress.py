@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from headwater.core.frontier import FrontierStatus
 from headwater.core.urls import host_of
+from headwater.core.waiting import finish_or_cancel
 from headwater.db.frontier import UrlLine
 
 Progress = Callable[[str, int, int, str], None]  # stage, steps done, steps in all, what it waits for ("" for nothing)
@@ -31,9 +32,7 @@ async def repeat_progress(progress: Progress, seconds: float = 1.0) -> AsyncIter
     try:
         yield report
     finally:
-        repeating.cancel()
-        await asyncio.wait([repeating])  # unlike await repeating, it raises our own cancellation
-        if not repeating.cancelled():
+        if not await finish_or_cancel([repeating], 0):
             repeating.result()
 
 

@@ -26,6 +26,7 @@ from headwater.core.json_values import JsonObject
 from headwater.core.run import RunStatus
 from headwater.core.settings import SETTINGS_FILE, Settings
 from headwater.core.urls import host_of
+from headwater.core.waiting import finish_or_cancel
 from headwater.db.context import open_database_context
 from headwater.db.frontier import UrlLine
 from headwater.demo.expected import Expected, ExpectedFeed, expected_feeds, expected_outcomes
@@ -222,8 +223,7 @@ async def _starting_browser(gate: Gate) -> AsyncIterator["asyncio.Task[bool]"]:
     try:
         yield starting
     finally:
-        starting.cancel()
-        await asyncio.wait([starting])
+        await finish_or_cancel([starting], 0)
 
 
 async def _has_browser(gate: Gate) -> bool:
