@@ -45,8 +45,7 @@ def pages_found(*, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 def added(source: "AddedSource") -> None:
     """Show a new source, what its first poll found, and what to do next."""
-    title = f" ({plain(source.title)})" if source.title else ""
-    name = plain(source.name)
+    name, title = plain(source.name), f" ({plain(source.title)})" if source.title else ""
     if source.deferred:
         console.print(f"Added source [bold]{name}[/]. `headwater up` follows the links of its pages once a day;")
         console.print(f"`headwater source sync {name} --method {source.method}` does it now.")
@@ -55,10 +54,7 @@ def added(source: "AddedSource") -> None:
     _show_refused(source)
     if source.others:
         console.print("The site has more feeds; `headwater add` adds each as a source of its own:")
-        for feed in source.others[:_OTHERS_SHOWN]:
-            console.print(f"  {plain(feed.url)}  [dim]{plain(feed.title)}[/]")
-        if len(source.others) > _OTHERS_SHOWN:
-            console.print(f"  and {len(source.others) - _OTHERS_SHOWN} more")
+        _show_first([f"  {plain(feed.url)}  [dim]{plain(feed.title)}[/]" for feed in source.others], _OTHERS_SHOWN)
     console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
 
 
@@ -93,10 +89,14 @@ def _format_counts(source: "PolledSource", *, with_new: bool = False) -> str:
 
 
 def _show_refused(source: "PolledSource") -> None:
-    for url, why in list(source.refused.items())[:_REFUSED_SHOWN]:
-        console.print(f"  refused {plain(url)}: {plain(why)}")
-    if len(source.refused) > _REFUSED_SHOWN:
-        console.print(f"  and {len(source.refused) - _REFUSED_SHOWN:,} more were refused")
+    lines = [f"  refused {plain(url)}: {plain(why)}" for url, why in source.refused.items()]
+    _show_first(lines, _REFUSED_SHOWN, " were refused")
+
+
+def _show_first(lines: list[str], most: int, ending: str = "") -> None:
+    console.print(*lines[:most], sep="\n", end="\n" if lines else "")
+    if len(lines) > most:
+        console.print(f"  and {len(lines) - most:,} more{ending}")
 
 
 def listed(rows: "Sequence[SourceSummary]", *, filtered: bool) -> None:
@@ -165,11 +165,8 @@ def _show_method(method: "SourceMethod") -> None:
 
 
 def _show_problems(problems: "Sequence[ReadProblem]") -> None:
-    for one in problems[:_PROBLEMS_SHOWN]:
-        console.print(f"  could not read {plain(one.url)}:")
-        console.print(_wrap(one.problem, 4))
-    if len(problems) > _PROBLEMS_SHOWN:
-        console.print(f"  and {len(problems) - _PROBLEMS_SHOWN} more; --json lists them")
+    lines = [f"  could not read {plain(one.url)}:\n{_wrap(one.problem, 4)}" for one in problems]
+    _show_first(lines, _PROBLEMS_SHOWN, "; --json lists them")
 
 
 def removed(source: "RemovedSource") -> None:

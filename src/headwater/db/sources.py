@@ -1,5 +1,6 @@
 """The tables of sources and of their polls: typed functions over queries/sources.sql."""
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -213,14 +214,13 @@ async def add_source(
     """
     row = await connection.fetchrow(query("add_source"), name, kind, settings, now)
     if row is None:
-        try:
+        with contextlib.suppress(asyncpg.UniqueViolationError):
             async with connection.transaction():
                 row = await connection.fetchrow(query("restore_source"), name, kind, settings, now)
-        except asyncpg.UniqueViolationError:
-            return None
-    if row:
-        await save_methods(connection, row["id"], due)
-    return _read_source(row) if row else None
+    if row is None:
+        return None
+    await save_methods(connection, row["id"], due)
+    return _read_source(row)
 
 
 async def save_methods(connection: Connection, source_id: int, due: DueTimes) -> None:
@@ -269,12 +269,17 @@ async def set_source_enabled(connection: Connection, source_id: int, *, enabled:
     await connection.execute(query("set_source_enabled"), source_id, enabled)
 
 
-async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
-    """Lock a source until the transaction ends. Returns the source and whether it was removed before."""
+async def lock_source(connection: Connection, name: str) -> tuple[Source, bool]:
+    """Lock a source until the transaction ends. Returns the source and whether it was removed before.
+
+    Raises OperatorError if no source, also no removed one, has this name.
+    """
     storable = make_storable(name)
     await connection.execute(query("lock_methods"), storable)
     row = await connection.fetchrow(query("lock_source"), storable)
-    return (_read_source(row), row["is_removed"]) if row else None
+    if row is None:
+        raise unknown_source(name)
+    return _read_source(row), row["is_removed"]
 
 
 async def prevent_removal(connection: Connection, source_id: int) -> bool:

@@ -52,7 +52,7 @@ class DiscoveryRunner:
         try:
             rate = RequestRate(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
             profile = kind.fetch_profile(source.name)
-            http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting=while_waiting, slot=slot)
+            http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting, slot)
             run = Run(
                 http,
                 found.state,

@@ -1,6 +1,7 @@
 """Operations on sources that send requests: add the source at an address, poll now, backfill, discover, test."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -236,18 +237,20 @@ class LiveSourceOperations(SourceOperations):
 
     async def _undo_add(self, claim: PollClaim) -> None:
         """Remove a source whose first poll failed, unless another process polled it successfully."""
+        source_id = claim.source.id
 
         async def work(connection: Connection) -> bool:
             await sources.lock_source(connection, claim.source.name)
-            if await sources.delete_unused_source(connection, claim.source.id):
+            if await sources.delete_unused_source(connection, source_id):
                 return False
-            if any(method.last_success_at for method in await sources.list_methods(connection, claim.source.id)):
+            if any(method.last_success_at for method in await sources.list_methods(connection, source_id)):
                 return False
-            await sources.mark_source_removed(connection, claim.source.id, self.context.clock.now())
+            await sources.mark_source_removed(connection, source_id, self.context.clock.now())
             return True
 
-        if await self.context.database.transact(work):
-            await self._end_urls(claim.source.id)
+        with contextlib.suppress(OperatorError):  # another process has removed it
+            if await self.context.database.transact(work):
+                await self._end_urls(source_id)
 
     async def sync(self, name: str, method: str | None = None, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Poll a source now by one method, by default its first, and hand off the items."""

@@ -104,7 +104,7 @@ class Trial:
                 found.append(f"a source of kind {source.kind}, read by {', '.join(methods)}")
             rate = RequestRate(self.context.database, self.context.clock, source.id, kind.gap)
             profile = kind.fetch_profile(source.name)
-            self.http = Http(self.gate, self.sandbox, kind, rate, profile, while_waiting=_refuse_to_wait)
+            self.http = Http(self.gate, self.sandbox, kind, rate, profile, _refuse_to_wait)
             feed_url = source.settings.get("feed_url")
             if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
                 await self._test_address(feed_url)

@@ -113,7 +113,9 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
     if not history.enabled:
         return HealthReport(SourceHealth.DISABLED, "It is disabled. It is not polled until it is enabled again.")
     if history.consecutive_errors:
-        return HealthReport(SourceHealth.FAILING, _explain_failing(history, now))
+        times = "once" if history.consecutive_errors == 1 else f"{history.consecutive_errors} times in a row"
+        why = f"Failed {times}; {_format_last_success(history, now)}. {history.last_error or ''}"
+        return HealthReport(SourceHealth.FAILING, why.rstrip())
     if history.last_error is not None and now - (history.last_success_at or history.added_at) > _OUR_FAILURES:
         why = f"{_format_last_success(history, now).capitalize()}. {_explain_our_failure(history)}"
         return HealthReport(SourceHealth.FAILING, why)
@@ -127,20 +129,11 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
     silence = (history.last_success_at or history.added_at) - (history.last_new_at or history.added_at)
     gap = history.usual_gap
     if silence > (_SILENT_WITHOUT_GAP if gap is None else max(_SILENT_AFTER, gap * _SILENT_GAPS)):
-        return HealthReport(SourceHealth.SILENT, _explain_silent(history, silence))
+        usual = f" Usually it has an item every {format_duration(gap)}." if gap else ""
+        why = f"It has had no new item for {format_duration(silence)}.{usual} Its polls succeed."
+        return HealthReport(SourceHealth.SILENT, why)
     why = f"Polled {_format_ago(history.last_polled_at, now)}. {_format_next(history, now)}"
     return HealthReport(SourceHealth.ON_TIME, f"{why} {_explain_our_failure(history)}" if history.last_error else why)
-
-
-def _explain_failing(history: PollHistory, now: datetime) -> str:
-    times = "once" if history.consecutive_errors == 1 else f"{history.consecutive_errors} times in a row"
-    why = f"Failed {times}; {_format_last_success(history, now)}."
-    return f"{why} {history.last_error}" if history.last_error else why
-
-
-def _explain_silent(history: PollHistory, silence: timedelta) -> str:
-    usual = f" Usually it has an item every {format_duration(history.usual_gap)}." if history.usual_gap else ""
-    return f"It has had no new item for {format_duration(silence)}.{usual} Its polls succeed."
 
 
 def _explain_our_failure(history: PollHistory) -> str:

@@ -1,5 +1,6 @@
 """Operations on sources that need only the database: add, list, show, edit, enable, remove, import, export."""
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -156,19 +157,16 @@ class SourceOperations:
         if not changes and not unset:
             raise BadRequest(f"Source {name}: there is no setting to change.")
 
-        async def work(connection: Connection) -> None:
-            source = await _lock_source(connection, name)
-            _check_unset(source, changes, unset)
-            merged = {field: value for field, value in {**source.settings, **changes}.items() if field not in unset}
-            kind, settings = prepare_settings(name, source.kind, merged)
-            await self._replace_settings(connection, source, kind, settings)
-
-        await self.context.database.transact(work)
+        await self.context.database.transact(self._change_settings, name, changes, unset)
         return await self.show(name)
 
-    async def _replace_settings(
-        self, connection: Connection, source: Source, kind: Kind, settings: Mapping[str, Any]
+    async def _change_settings(
+        self, connection: Connection, name: str, changes: Mapping[str, Any], unset: Collection[str]
     ) -> None:
+        source = await _lock_source(connection, name)
+        _check_unset(source, changes, unset)
+        merged = {field: value for field, value in {**source.settings, **changes}.items() if field not in unset}
+        kind, settings = prepare_settings(name, source.kind, merged)
         fields = source.settings.keys() | settings.keys()
         changed = {field for field in fields if source.settings.get(field) != settings.get(field)}
         if "feed_url" in changed:
@@ -181,7 +179,9 @@ class SourceOperations:
         now, gaps = self.context.clock.now(), kind.methods(self._interval)
         due = {method: now if gap else None for method, gap in gaps.items()}
         await sources.save_methods(connection, source.id, due)
-        before = self._get_gaps(source)
+        before: Intervals = {}
+        with contextlib.suppress(OperatorError):
+            before = get_kind(source).methods(self._interval)
         await sources.replan_methods(
             connection,
             source.id,
@@ -190,12 +190,6 @@ class SourceOperations:
             now=now,
             reset=bool(changed - _KEEP_STATE),
         )
-
-    def _get_gaps(self, source: Source) -> Intervals:
-        try:
-            return get_kind(source).methods(self._interval)
-        except OperatorError:
-            return {}
 
     async def set_enabled(self, name: str, *, enabled: bool) -> SourceDetails:
         """Enable or disable the polls of a source."""
@@ -215,10 +209,7 @@ class SourceOperations:
         """
 
         async def work(connection: Connection) -> tuple[Source, bool, bool]:
-            found = await sources.lock_source(connection, name)
-            if found is None:
-                raise sources.unknown_source(name)
-            source, was_removed = found
+            source, was_removed = await sources.lock_source(connection, name)
             kept = was_removed or not await sources.delete_unused_source(connection, source.id)
             if kept and not was_removed:
                 await sources.mark_source_removed(connection, source.id, self.context.clock.now())
@@ -232,20 +223,13 @@ class SourceOperations:
 
     async def check_removable(self, name: str) -> None:
         """Raise OperatorError if no source, also no removed one, has this name."""
-        if await self.context.database.transact(sources.lock_source, name) is None:
-            raise sources.unknown_source(name)
+        await self.context.database.transact(sources.lock_source, name)
 
     async def _end_urls(self, source_id: int) -> int:
         after = count = 0
-        while True:
-
-            async def work(connection: Connection, after: int = after) -> list[int]:
-                return await sources.end_removed_urls(connection, source_id, after, _URL_BATCH)
-
-            ended = await self.context.database.transact(work)
-            if not ended:
-                return count
+        while ended := await self.context.database.transact(sources.end_removed_urls, source_id, after, _URL_BATCH):
             after, count = max(ended), count + len(ended)
+        return count
 
     async def import_list(self, body: bytes, *, dry_run: bool = False) -> ImportedSources:
         """Add the sources of an OPML or YAML file that can be used. Raises Unreadable if the file has no source."""
@@ -268,17 +252,16 @@ class SourceOperations:
                 one.name: (one, first_poll_at(now, interval=self._interval, index=index, count=len(new)))
                 for index, one in enumerate(new[start : start + _IMPORT_BATCH], start)
             }
-
-            async def work(
-                connection: Connection, batch: Mapping[str, tuple[ImportCandidate, datetime]] = batch
-            ) -> set[str]:
-                removed = await sources.find_removed_names(connection, batch)
-                for one, due in batch.values():
-                    await self._add_candidate(connection, one, due)
-                return removed
-
-            removed_before.extend(await self.context.database.transact(work))
+            removed_before.extend(await self.context.database.transact(self._add_batch, batch))
         return removed_before
+
+    async def _add_batch(
+        self, connection: Connection, batch: Mapping[str, tuple[ImportCandidate, datetime]]
+    ) -> set[str]:
+        removed = await sources.find_removed_names(connection, batch)
+        for one, due in batch.values():
+            await self._add_candidate(connection, one, due)
+        return removed
 
     async def _add_candidate(self, connection: Connection, one: ImportCandidate, due: datetime) -> Source | None:
         """Add a source whose first poll is at `due`. Returns None if another has the name or the feed."""
@@ -304,10 +287,10 @@ class SourceOperations:
 
 
 async def _lock_source(connection: Connection, name: str) -> Source:
-    found = await sources.lock_source(connection, name)
-    if found is None or found[1]:
+    source, was_removed = await sources.lock_source(connection, name)
+    if was_removed:
         raise sources.unknown_source(name)
-    return found[0]
+    return source
 
 
 async def _refuse_feed_owner(connection: Connection, settings: Mapping[str, Any]) -> None:

@@ -122,34 +122,28 @@ class Page:
         )
 
 
+@dataclass(eq=False)
 class Http:
-    """Requests for a kind. They pass the gate at the source's rate, and a temporary failure is tried again."""
+    """Requests for a kind. They pass the gate at the source's rate, and a temporary failure is tried again.
 
-    def __init__(
-        self,
-        gate: Gate,
-        sandbox: Sandbox,
-        settings: RequestSettings,
-        rate: RequestRate,
-        profile: FetchProfile,
-        *,
-        while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
-        slot: WorkerSlot | None = None,
-    ) -> None:
-        """Make it. `while_waiting` is entered while a request waits for its budget, with the time of the next one."""
-        self._gate = gate
-        self._sandbox = sandbox
-        self._retry = settings.retry
-        self._rate = rate
-        self._profile = profile
-        self._while_waiting = while_waiting
-        self._slot = slot
-        self._in_flight = asyncio.Semaphore(settings.concurrency)
+    `while_waiting` is entered while a request waits for its budget, with the time of the next one.
+    """
+
+    gate: Gate
+    sandbox: Sandbox
+    settings: RequestSettings
+    rate: RequestRate
+    profile: FetchProfile
+    while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext
+    slot: WorkerSlot | None = None
+
+    def __post_init__(self) -> None:
+        self._in_flight = asyncio.Semaphore(self.settings.concurrency)
         self._quiet_until = 0.0  # on the loop's clock; a 429 asked for no requests until then
-        self._doubling = wait_exponential(multiplier=settings.retry.base_seconds)
-        timeout = settings.timeout
+        self._retry, timeout = self.settings.retry, self.settings.timeout
+        self._doubling = wait_exponential(multiplier=self._retry.base_seconds)
         self._limits = replace(
-            gate.limits, connect_seconds=timeout.connect, read_seconds=timeout.read, total_seconds=timeout.total
+            self.gate.limits, connect_seconds=timeout.connect, read_seconds=timeout.read, total_seconds=timeout.total
         )
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
@@ -189,10 +183,10 @@ class Http:
                 raise ExchangeFailed(message, reason=Reason.REDIRECT_LIMIT, url=url)
             response = await self._send(target, headers)
         reason = reason_of_status(response.status)
-        if self._profile.budget:
-            self._gate.check_key(response, self._profile)
+        if self.profile.budget:
+            self.gate.check_key(response, self.profile)
         if reason is None:
-            return Page(response, self._sandbox, hops)
+            return Page(response, self.sandbox, hops)
         error = make_status_error(response, reason)
         # A 429 applies to all requests of the source.
         if reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
@@ -202,38 +196,38 @@ class Http:
 
     async def _send(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Send a request at the source's rate. A request whose budget is used up waits, and holds nothing meanwhile."""
-        if self._profile.budget is not None:
+        if self.profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
         while True:
             try:
-                async with self._in_flight, self._rate.turn() as on_sent:
+                async with self._in_flight, self.rate.turn() as on_sent:
                     while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
                         await asyncio.sleep(quiet)
-                        await self._rate.wait()
-                    return await self._gate.get(
+                        await self.rate.wait()
+                    return await self.gate.get(
                         url,
                         headers=headers,
                         limits=self._limits,
-                        profile=self._profile,
+                        profile=self.profile,
                         on_sent=on_sent,
-                        slot=self._slot,
+                        slot=self.slot,
                     )
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
                 until = error.until
-            log.info("budget.spent", source=self._profile.source, host=host_of(url), until=until.isoformat())
-            async with self._while_waiting(until):
-                await self._gate.budgets.wait(until)
+            log.info("budget.spent", source=self.profile.source, host=host_of(url), until=until.isoformat())
+            async with self.while_waiting(until):
+                await self.gate.budgets.wait(until)
 
     def _refuse_undeclared_port(self, host: str) -> None:
         """Refuse a request to an API on a port that the kind does not declare. It would get neither key nor budget."""
-        declared = self._profile.api_hosts
+        declared = self.profile.api_hosts
         if host in (name.partition("/")[0] for name in declared):
             return
         if _name_of(host) in map(_name_of, declared):
             raise HeadwaterError(
-                f"Source {self._profile.source}: api_hosts: the API is asked at {host}, and the kind declares "
+                f"Source {self.profile.source}: api_hosts: the API is asked at {host}, and the kind declares "
                 f"only {', '.join(sorted(declared))}; there it would get neither key nor budget.",
                 reason=Reason.BAD_SOURCE,
             )
@@ -250,7 +244,7 @@ class Http:
     def _is_spent(self, error: ExchangeFailed) -> bool:
         """Return whether a 429 says that the budget is used up. The next attempt then waits for the budget."""
         is_limit = error.reason is Reason.RATE_LIMITED and bool(error.url)
-        return is_limit and self._gate.is_paid(error.url or "", self._profile)
+        return is_limit and self.gate.is_paid(error.url or "", self.profile)
 
     def _wait(self, retry_state: RetryCallState) -> float:
         """Return the seconds until the next attempt. The server may ask for them; otherwise they double each time."""
@@ -280,22 +274,22 @@ class Run:
     is_full: bool = False  # a user asked for all entries, also if nothing has changed
 
 
+@dataclass(slots=True)
 class Problems:
     """The errors that a kind continued after: the first error, and the first few as text."""
 
-    def __init__(self) -> None:
-        self.first: HeadwaterError | None = None
-        self._texts: list[dict[str, str]] = []
+    first: HeadwaterError | None = None
+    texts: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, url: str, error: HeadwaterError) -> None:
         """Add an error."""
         self.first = self.first or error
-        if len(self._texts) < _MAX_PROBLEMS:
-            self._texts.append({"url": url, "problem": str(error)[:_MAX_PROBLEM_LENGTH]})
+        if len(self.texts) < _MAX_PROBLEMS:
+            self.texts.append({"url": url, "problem": str(error)[:_MAX_PROBLEM_LENGTH]})
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the problems in the state by these."""
-        set_or_remove(state, "problems", self._texts)
+        set_or_remove(state, "problems", self.texts)
 
 
 def make_validators(state: Mapping[str, Any]) -> dict[str, str]:
