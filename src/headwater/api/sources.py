@@ -9,16 +9,11 @@ from fastapi import FastAPI, Path, Query, Response
 
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.discovery.source_operations import (
-    AddedSource,
-    DiscoveredSources,
-    LiveSourceOperations,
-    describe_added,
-)
+from headwater.discovery.source_operations import AddedSource, DiscoveredSources, LiveSourceOperations, describe_added
 from headwater.discovery.trial import TrialResult
 from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
 from headwater.sources.kinds.site import IngestionMode
@@ -132,11 +127,11 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
         """Add a source. A source with a url is polled at once, and is not added if that fails."""
         if new.url is None:
             if new.name is None:
-                raise HeadwaterError("name: a source without a url needs one.", reason=Reason.BAD_REQUEST)
+                raise BadRequest("name: a source without a url needs one.")
             source = await sources.create(new.name, new.kind, new.settings)
             return describe_added(PollResult(source, Reason.POLLED), [])
         if new.kind != "site":
-            raise HeadwaterError(f"url: a source of kind {new.kind} has none.", reason=Reason.BAD_REQUEST)
+            raise BadRequest(f"url: a source of kind {new.kind} has none.")
         return await sources.add(new.url, new.name, new.settings, mode=new.mode)
 
 

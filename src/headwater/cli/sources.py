@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from headwater.discovery.source_operations import LiveSourceOperations
-    from headwater.discovery.trial import TrialStage
     from headwater.sources.operations import SourceOperations
 
 
@@ -229,11 +228,7 @@ def source_test(
     target: Annotated[str, typer.Argument(metavar="URL|NAME", help="An address, or a source.")], as_json: Json = False
 ) -> None:
     """Test each stage from an address to an extracted article. It saves nothing. Exits 1 if a stage fails."""
-
-    def show_stage(stage: "TrialStage") -> None:
-        if not as_json:
-            show_sources.stage(stage)
-
+    show_stage = (lambda _: None) if as_json else show_sources.stage
     result = _send(lambda sources: sources.test(target, show_stage))
     if as_json:
         print_json(result)

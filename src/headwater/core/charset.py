@@ -157,7 +157,6 @@ def _find_in(pattern: re.Pattern[bytes], head: bytes) -> str | None:
 
 
 def _codec_of(label: str) -> str | None:
-    """Return the name of Python's codec for a label of the standard."""
     label = label.strip().lower()
     encoding = webencodings.lookup(label)
     if encoding is None:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
-from zoneinfo import ZoneInfo
+
+from headwater.core.dates import check_timezone
 
 T = TypeVar("T", int, float)
 
@@ -100,10 +101,7 @@ def redis_url(raw: object) -> str:
 def timezone(raw: object) -> str:
     """Parse the name of a time zone."""
     value = text(raw)
-    try:
-        ZoneInfo(value)
-    except (ValueError, OSError, KeyError):
-        raise ValueError(f"{value!r} is not a time zone such as Europe/London") from None
+    check_timezone(value)
     return value
 
 

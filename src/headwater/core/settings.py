@@ -53,10 +53,10 @@ def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
     address, _, port = target.rpartition(":")
     try:
         ipaddress.ip_address(address.strip("[]"))
-        number = int(port)
+        number = int(port) if pattern else 0
     except ValueError:
-        raise ValueError(f"{part!r} must look like *.staging.example=10.0.0.5:8080") from None
-    if not pattern or not 0 < number < 65536:
+        number = 0
+    if not 0 < number < 65536:
         raise ValueError(f"{part!r} must look like *.staging.example=10.0.0.5:8080")
     return pattern.strip().lower(), (address.strip("[]"), number)
 

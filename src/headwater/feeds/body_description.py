@@ -39,7 +39,10 @@ def describe_body(body: bytes, content_type: str | None) -> str:
         return f"it is {file_kind}"
     root = _ROOT.match(text)
     if _is_html(text, root):
-        title = _page_title(text)
+        found = _TITLE.search(text)
+        title = one_line(unescape_html(found[1][: 10 * _MAX_TITLE_LENGTH])) if found else ""
+        if len(title) > _MAX_TITLE_LENGTH:
+            title = f"{title[:_MAX_TITLE_LENGTH].rstrip()}..."
         return f'it is an HTML page with the title "{title}"' if title else "it is an HTML page"
     if root:
         return f"it is XML with the root element <{root[1]}>"
@@ -70,9 +73,3 @@ def _is_html(text: str, root: re.Match[str] | None) -> bool:
         name = root[1].lower()
         return name == "html" or (name in _HTML_NAMES and not text.startswith("<?xml"))
     return not text.startswith(("{", "[")) and _HTML_TAG.search(text, 0, _TAG_SEARCH_LENGTH) is not None
-
-
-def _page_title(text: str) -> str:
-    found = _TITLE.search(text)
-    title = one_line(unescape_html(found[1][: 10 * _MAX_TITLE_LENGTH])) if found else ""
-    return title if len(title) <= _MAX_TITLE_LENGTH else f"{title[:_MAX_TITLE_LENGTH].rstrip()}..."

@@ -200,7 +200,8 @@ class _Reader:
             markup = "".join(etree.tostring(child, encoding="unicode") for child in element)
             return self._deferred.markup(html.escape(text) + markup, length)
         text = self._deferred.text(text, length) if self._nonce in text else text[:length]
-        return _decode_base64(text) if element.keys() and _is_base64(element) else text
+        is_base64 = element.keys() and (element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE)
+        return _decode_base64(text) if is_base64 else text
 
 
 class _Memo(dict[str, _Value]):
@@ -212,10 +213,6 @@ class _Memo(dict[str, _Value]):
     def __missing__(self, text: str) -> _Value:
         value = self[text] = self._function(text)
         return value
-
-
-def _is_base64(element: etree._Element) -> bool:
-    return element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE
 
 
 def _decode_base64(text: str) -> str:

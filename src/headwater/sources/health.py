@@ -234,10 +234,9 @@ def _describe_method(
 
 
 def _read_problems(stored: Any) -> list[ReadProblem]:
-    """Return the problems that a kind remembers. A kind may keep something else under that name."""
     try:
         return msgspec.convert(stored or [], list[ReadProblem])
-    except msgspec.ValidationError:
+    except msgspec.ValidationError:  # a kind may keep something else under that name
         return []
 
 

@@ -87,10 +87,8 @@ def remove_socket(cluster: Cluster) -> None:
 def remove_run_folder(cluster: Cluster) -> None:
     """Remove the run folder, unless a server uses it."""
     run = _recorded(cluster)
-    if run is None or not _is_safe(cluster, run):
-        return
     with ExitStack() as locks, suppress(OSError):  # a folder of another user stays
-        if try_lock(open_folder(run, locks)):
+        if run and _is_safe(cluster, run) and try_lock(open_folder(run, locks)):
             _clear(run)
             run.rmdir()
 
