@@ -18,7 +18,7 @@ class Keyring:
     def __init__(self, database: Database, **rate_limits: int) -> None:
         self.clock = SetClock(NOW)
         self.database = database
-        self.budgets = Budgets(database=database, clock=self.clock, key=KEY, rate_limits=rate_limits, sleep=self.sleep)
+        self.budgets = Budgets(database, self.clock, KEY, Split(rate_limits), self.sleep)
         self.sleeps: list[float] = []
 
     async def sleep(self, seconds: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headwater.core.api_budget import Split
 from headwater.core.settings import Settings
 from headwater.db.pool import open_database
 from headwater.politeness.api_budget import Budgets
@@ -43,7 +44,7 @@ async def spend(database_url: str, rate_limits: dict[str, int]) -> None:
         return times
 
     async with open_database(Settings(data_dir=Path("unused"), database_url=database_url)) as database:
-        budgets = Budgets(database=database, clock=clock, key=KEY, rate_limits=rate_limits)
+        budgets = Budgets(database, clock, KEY, Split(rate_limits))
         say("ready")
         for line in iter(sys.stdin.readline, ""):
             step = json.loads(line)

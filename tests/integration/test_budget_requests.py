@@ -13,7 +13,7 @@ import structlog
 
 from headwater.app.polling import PollerRole
 from headwater.app.roles import run_roles
-from headwater.core.api_budget import HOUR
+from headwater.core.api_budget import HOUR, Split
 from headwater.core.json_values import parse_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
@@ -63,11 +63,11 @@ class PaidHarness:
     def pay_with(self, key: str, clock: SetClock | None = None, sleep: Sleep | None = None) -> None:
         """Give the gate a key, a clock and a sleep for its budgets."""
         self.harness.runtime.gate.budgets = Budgets(
-            database=self.keyring.database,
-            clock=clock or self.keyring.clock,
-            key=key,
-            rate_limits=self._settings.rate_limits,
-            sleep=sleep or self.keyring.sleep,
+            self.keyring.database,
+            clock or self.keyring.clock,
+            key,
+            Split(self._settings.rate_limits),
+            sleep or self.keyring.sleep,
         )
 
     async def __aexit__(self, *error: object) -> None:

@@ -227,7 +227,7 @@ async def test_the_key_itself_is_never_kept(keyring: Keyring) -> None:
 
 async def test_a_missing_key_is_said_to_the_operator(database: Database) -> None:
     """Spec 1.4."""
-    keyless = Budgets(database=database, clock=SetClock(NOW), key="", rate_limits={})
+    keyless = Budgets(database, SetClock(NOW), "", Split())
     with pytest.raises(OperatorError, match="HEADWATER_API_DATA_GOV_KEY"):
         await keyless.spend("bills", HOST)
 

@@ -102,7 +102,7 @@ async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_w
         def now(self) -> datetime:
             return begun + timedelta(minutes=next(minutes))
 
-    monkeypatch.setattr("headwater.politeness.request_rate._now", lambda: next(minutes) * 60.0)
+    monkeypatch.setattr("headwater.politeness.request_rate.monotonic", lambda: next(minutes) * 60.0)
     rate = RequestRate(harness.runtime.context.database, SlowClock(begun), source, GAP)
     async with rate.turn() as note_sent:
         note_sent()

@@ -13,6 +13,7 @@ from headwater.canonical.redis import open_redis
 from headwater.canonical.run import CanonicalRunner
 from headwater.changes.outbox import DELIVERIES_AT_ONCE, Outbox
 from headwater.changes.webhooks import WebhookSender
+from headwater.core.api_budget import Split
 from headwater.core.settings import Settings, split_connect_to
 from headwater.db.context import DatabaseContext
 from headwater.discovery.poller import Poller
@@ -85,17 +86,12 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         browser,
         _open_projection(context) as projection,
     ):
-        budgets = Budgets(
-            database=context.database,
-            clock=context.clock,
-            key=settings.api_data_gov_key,
-            rate_limits=settings.rate_limits,
-        )
-        gate = Gate(context, client=client, browser=browser, budgets=budgets, sandbox=sandbox)
+        budgets = Budgets(context.database, context.clock, settings.api_data_gov_key, Split(settings.rate_limits))
+        gate = Gate(context, client, browser, budgets, sandbox)
         show_links = projection.show_links if projection else None
         poller = Poller(context, gate=gate, sandbox=sandbox, show_links=show_links)
         corpus = Corpus(settings.data_dir / "corpus")
-        fetcher = Fetcher(context, gate=gate, corpus=corpus, sandbox=sandbox)
+        fetcher = Fetcher(context, gate, corpus, sandbox)
         webhook_sender = WebhookSender(
             webhook_client,
             context.clock,

@@ -65,15 +65,7 @@ class HostFacts:
 
 def read_host_record(row: Mapping[str, Any]) -> HostRecord:
     """Read the record of a host from a row with its columns."""
-    return HostRecord(
-        host=row["host"],
-        politeness_key=row["politeness_key"],
-        crawl_delay_ms=row["crawl_delay_ms"],
-        backoff_ms=row["backoff_ms"],
-        last_throttled_at=row["last_throttled_at"],
-        robots_txt=row["robots_txt"],
-        robots_fetched_at=row["robots_fetched_at"],
-    )
+    return HostRecord(*map(row.__getitem__, HostRecord.__slots__))
 
 
 async def get_or_create_host(connection: Connection, host: str, new_key: str) -> HostRecord:

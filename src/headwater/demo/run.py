@@ -229,7 +229,7 @@ async def _starting_browser(gate: Gate) -> AsyncIterator["asyncio.Task[bool]"]:
 async def _has_browser(gate: Gate) -> bool:
     """Check whether a browser starts. Without one, the pages behind the bot wall wait."""
     try:
-        await gate.start_browser()
+        await gate.browser.start()
     except OperatorError:
         return False
     return True

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
@@ -11,7 +11,7 @@ import structlog
 from headwater.core.backoff import retry_wait
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError
 from headwater.core.frontier import Candidate, Claim, FetchOutcome, RequestRecord, UrlStatus
-from headwater.core.http import Limits, Response
+from headwater.core.http import Response
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.urls import host_of, page_subpath
 from headwater.db.context import DatabaseContext
@@ -55,22 +55,19 @@ class _Fetch:
     aliases: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class Fetcher:
     """Fetches claimed URLs."""
 
-    def __init__(self, context: DatabaseContext, *, gate: Gate, corpus: Corpus, sandbox: Sandbox) -> None:
-        settings = context.settings
-        self._settings = settings
-        self._database = context.database
-        self._clock = context.clock
-        self._gate = gate
-        self._corpus = corpus
-        self._sandbox = sandbox
-        self._limits = Limits(
-            read_seconds=settings.page_timeout_seconds,
-            total_seconds=settings.page_timeout_seconds,
-            body_bytes=settings.max_body_mb * 1024 * 1024,
-        )
+    context: DatabaseContext
+    gate: Gate
+    corpus: Corpus
+    sandbox: Sandbox
+
+    def __post_init__(self) -> None:
+        self._clock = self.context.clock
+        seconds = self.context.settings.page_timeout_seconds
+        self._limits = replace(self.gate.limits, read_seconds=seconds, total_seconds=seconds)
 
     async def fetch(self, claim: Claim) -> FetchResult:
         """Fetch and read a URL. A failure or a cancel is an outcome and not an error."""
@@ -117,7 +114,7 @@ class Fetcher:
             target = redirect_target(response)
             if target is None:
                 if claim.fetch_profile.budget:
-                    self._gate.check_key(response, claim.fetch_profile)
+                    self.gate.check_key(response, claim.fetch_profile)
                 if reason := reason_of_status(response.status):
                     return self._end(fetch, self._refuse(fetch, response, reason))
                 return await self._save(fetch, response)
@@ -129,22 +126,22 @@ class Fetcher:
 
     async def _request(self, fetch: _Fetch, url: str, headers: Mapping[str, str]) -> Response:
         profile, fetch.response = fetch.claim.fetch_profile, None
-        response = await self._gate.send(fetch.lease, url, headers=headers, limits=self._limits, profile=profile)
+        response = await self.gate.send(fetch.lease, url, headers=headers, limits=self._limits, profile=profile)
         fetch.response = response
         if response.status == 304 and headers and not await self._has_raw_file(fetch.claim):
             # The raw file is not the document's: a killed worker may have replaced it. Request the whole page.
-            response = await self._gate.send(fetch.lease, url, limits=self._limits, profile=profile)
+            response = await self.gate.send(fetch.lease, url, limits=self._limits, profile=profile)
             fetch.response = response
         return response
 
     async def _is_other_url(self, claim: Claim, url: str) -> bool:
         """Return whether a URL is more than another form of the claimed URL."""
-        known = await self._database.run(find_url, url)
+        known = await self.context.database.run(find_url, url)
         return known is None or known.id != claim.url_id
 
     async def _is_other_page(self, claim: Claim, url: str) -> bool:
         """Return whether a URL belongs to another known page, which workers fetch as a page of its own."""
-        async with self._database.connection() as connection:
+        async with self.context.database.connection() as connection:
             known = await find_url(connection, url)
             if known is None or known.id == claim.url_id:
                 return False
@@ -155,15 +152,9 @@ class Fetcher:
             return self._end(fetch, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD, target))
         claim = fetch.claim
         redirect = Candidate(
-            target,
-            claim.source_id,
-            claim.origin,
-            priority=claim.priority,
-            depth=claim.depth,
-            hops=hops,
-            parent_id=claim.url_id,
+            target, claim.source_id, claim.origin, claim.priority, claim.depth, hops=hops, parent_id=claim.url_id
         )
-        return self._end(fetch, FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD, target), redirect=redirect)
+        return replace(self._end(fetch, FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD, target)), redirect=redirect)
 
     def _refuse(self, fetch: _Fetch, response: Response, reason: Reason) -> FetchOutcome:
         """Return the outcome of a status without a page. A 429 consumes no retry; the URL waits as its host wants."""
@@ -175,11 +166,10 @@ class Fetcher:
     async def _save(self, fetch: _Fetch, response: Response) -> FetchResult:
         claim, headers = fetch.claim, response.headers
         if response.status == 304:
-            etag, last_modified = claim.etag, claim.last_modified
-            return self._end(
-                fetch,
-                FetchOutcome(Reason.UNCHANGED, UrlStatus.FETCHED, etag=etag, last_modified=last_modified),
+            unchanged = FetchOutcome(
+                Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified
             )
+            return self._end(fetch, unchanged)
         page = await self._read(claim, response)
         raw = await self._write_raw_file(claim, response.body)
         document = NewDocument(
@@ -196,19 +186,19 @@ class Fetcher:
         outcome = FetchOutcome(
             Reason.STORED, UrlStatus.FETCHED, etag=headers.get("etag"), last_modified=headers.get("last-modified")
         )
-        return self._end(fetch, outcome, document=document, aliases=fetch.aliases)
+        return replace(self._end(fetch, outcome), document=document, aliases=fetch.aliases)
 
     async def _read(self, claim: Claim, response: Response) -> NormalizedPage:
         """Read the page. Keep the bytes of an unreadable page, unless a document was made from an earlier raw file."""
         try:
-            return await self._sandbox.run(
+            return await self.sandbox.run(
                 normalize,
                 response.body,
                 response.url,
                 response.headers.get("content-type"),
                 claim.selectors,
                 returns=NormalizedPage,
-                seconds=self._settings.sandbox_timeout_seconds,
+                seconds=self.context.settings.sandbox_timeout_seconds,
             )
         except HeadwaterError:
             if await self._document_file(claim) is None:
@@ -216,18 +206,18 @@ class Fetcher:
             raise
 
     async def _document_file(self, claim: Claim) -> RawFile | None:
-        known = await self._database.run(raw_file_of, claim.url_id)
+        known = await self.context.database.run(raw_file_of, claim.url_id)
         return RawFile(*known) if known else None
 
     async def _has_raw_file(self, claim: Claim) -> bool:
         raw = await self._document_file(claim)
-        return raw is not None and await asyncio.to_thread(self._corpus.has, raw)
+        return raw is not None and await asyncio.to_thread(self.corpus.has, raw)
 
     async def _write_raw_file(self, claim: Claim, body: bytes) -> RawFile:
         """Write the raw file, but not after the lease may have ended."""
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
         return await asyncio.to_thread(
-            self._corpus.write,
+            self.corpus.write,
             claim.fetch_profile.source,
             subpath,
             body,
@@ -239,27 +229,19 @@ class Fetcher:
         if not reason.retryable:
             return FetchOutcome(reason, UrlStatus.DEAD, detail)
         is_counted = reason not in _OWN_FAULTS
-        if is_counted and claim.lease.attempts > self._settings.max_retries:
+        if is_counted and claim.lease.attempts > self.context.settings.max_retries:
             if reason in BODY_REASONS:
                 return FetchOutcome(reason, UrlStatus.DEAD, detail)
             return FetchOutcome(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
-        base_seconds = self._settings.retry_base_seconds * (_CHALLENGE_FACTOR if reason is Reason.CHALLENGE else 1)
-        wait = retry_wait(claim.lease.attempts, base_seconds, random.random())  # noqa: S311
-        due = self._clock.now() + wait
+        base_seconds = self.context.settings.retry_base_seconds
+        if reason is Reason.CHALLENGE:
+            base_seconds *= _CHALLENGE_FACTOR
+        due = self._clock.now() + retry_wait(claim.lease.attempts, base_seconds, random.random())  # noqa: S311
         return FetchOutcome(reason, UrlStatus.PENDING, detail, due_at=due, is_counted=is_counted)
 
-    def _end(
-        self,
-        fetch: _Fetch,
-        outcome: FetchOutcome,
-        *,
-        document: NewDocument | None = None,
-        redirect: Candidate | None = None,
-        aliases: tuple[str, ...] = (),
-    ) -> FetchResult:
+    def _end(self, fetch: _Fetch, outcome: FetchOutcome) -> FetchResult:
         request, response = None, fetch.response
         if response:
             elapsed_ms = int(response.elapsed_seconds * 1000)
             request = RequestRecord(response.sent_at, response.status, len(response.body), elapsed_ms)
-        release = fetch.lease.release(self._clock.now())
-        return FetchResult(Finish(fetch.claim, outcome, release, request), document, redirect, aliases)
+        return FetchResult(Finish(fetch.claim, outcome, fetch.lease.release(self._clock.now()), request))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
@@ -25,22 +26,17 @@ _SHORT, _FOR_OTHERS, _LONG = 0.005, 0.05, 0.5
 _AFTER_FAULT = 1.0
 
 
+@dataclass(eq=False)
 class FetchPool:
     """Claims, fetches and commits URLs until it is stopped."""
 
-    def __init__(
-        self, context: DatabaseContext, fetcher: Fetcher, on_finish: Callable[[Finish], None] = lambda _: None
-    ) -> None:
-        settings = context.settings
-        self._database = context.database
-        self._clock = context.clock
-        self._holder = context.holder
-        self._fetcher = fetcher
-        self._workers = settings.fetch_workers
-        self._lease = timedelta(seconds=settings.lease_seconds)
-        self._default_delay_ms = settings.host_delay_ms
-        self._key_of = KEYS[settings.politeness_scope]
-        self._on_finish = on_finish
+    context: DatabaseContext
+    fetcher: Fetcher
+    on_finish: Callable[[Finish], None]
+
+    def __post_init__(self) -> None:
+        self._clock = self.context.clock
+        self._workers = self.context.settings.fetch_workers
         self._fetches: set[asyncio.Task[None]] = set()
         self._results: asyncio.Queue[FetchResult] = asyncio.Queue()
         self._changed = asyncio.Event()
@@ -79,13 +75,14 @@ class FetchPool:
             heapq.heappop(self._turns)
         if free <= 0 or not self._clock.is_settled:
             return _LONG
+        settings = self.context.settings
         claims = await claim(
-            self._database,
+            self.context.database,
             now=now,
-            lease=self._lease,
-            holder=self._holder,
+            lease=timedelta(seconds=settings.lease_seconds),
+            holder=self.context.holder,
             limit=free,
-            default_delay_ms=self._default_delay_ms,
+            default_delay_ms=settings.host_delay_ms,
         )
         self._open += len(claims)
         for claimed in claims:
@@ -94,14 +91,13 @@ class FetchPool:
             task.add_done_callback(self._fetches.discard)
         if len(claims) == free:
             return _LONG
-        async with self._database.connection() as connection:
-            ready_at = await hosts.get_next_ready(connection, self._clock.now())
+        ready_at = await self.context.database.run(hosts.get_next_ready, self._clock.now())
         if ready_at is None:
             return _LONG
         return min(_LONG, max(_FOR_OTHERS, (ready_at - self._clock.now()).total_seconds()))
 
     async def _fetch(self, claimed: Claim) -> None:
-        self._results.put_nowait(await self._fetcher.fetch(claimed))
+        self._results.put_nowait(await self.fetcher.fetch(claimed))
 
     async def _commit_results(self) -> None:
         while True:
@@ -109,7 +105,7 @@ class FetchPool:
             while len(batch) < _BATCH and not self._results.empty():
                 batch.append(self._results.get_nowait())
             for done in await self._commit(batch):
-                self._on_finish(done)
+                self.on_finish(done)
                 log.info("fetch.done", url=done.claim.url, reason=str(done.outcome.reason), detail=done.outcome.detail)
                 if done.release.not_before < self._clock.now() + timedelta(seconds=_LONG):
                     heapq.heappush(self._turns, done.release.not_before)
@@ -118,10 +114,11 @@ class FetchPool:
 
     async def _commit(self, batch: list[FetchResult]) -> list[Finish]:
         """Commit a batch. Retry while the database is down: until the leases end no other process has the URLs."""
+        key_of = KEYS[self.context.settings.politeness_scope]
         last_moment = max(result.finish.claim.lease.until for result in batch)
         while True:
             try:
-                return await self._database.transact(commit, batch, self._clock.now(), self._key_of)
+                return await self.context.database.transact(commit, batch, self._clock.now(), key_of)
             except Exception as error:
                 if is_down(error) and self._clock.now() < last_moment:
                     log.warning("commit.failed", error=str(error), urls=len(batch))

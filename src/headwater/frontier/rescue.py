@@ -1,6 +1,7 @@
 """The upkeep of the frontier: it returns expired leases, wakes forgotten hosts and prunes the fetch log."""
 
 import itertools
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headwater.core.backoff import wait_after_loss
@@ -50,15 +51,15 @@ async def rescue_hosts(database: Database, now: datetime) -> int:
     return await database.transact(work)
 
 
+@dataclass(slots=True)
 class Sweeper:
     """Wakes hosts that have work but that no claim would find, one batch of hosts after the other.
 
     There should be none: a submit, a finish and a rescue each set when a host has work next.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._after = ""
+    database: Database
+    _after: str = field(default="", init=False)
 
     async def sweep(self) -> int:
         """Check the next batch of hosts. Return how many were woken."""
@@ -69,7 +70,7 @@ class Sweeper:
                 await hosts.wake_hosts(connection, forgotten)
             return len(forgotten), last
 
-        woken, last = await self._database.transact(work)
+        woken, last = await self.database.transact(work)
         self._after = last or ""
         return woken
 

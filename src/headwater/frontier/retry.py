@@ -29,10 +29,6 @@ class RetriedSlice(Retried):
     """The id of the slice's last URL."""
 
 
-async def _always(_: Connection) -> bool:
-    return True
-
-
 async def retry_all(
     database: Database,
     now: datetime,
@@ -40,13 +36,13 @@ async def retry_all(
     priority: int = PRIORITY,
     after: int = 0,
     *,
-    is_allowed: Callable[[Connection], Awaitable[bool]] = _always,
+    is_allowed: Callable[[Connection], Awaitable[bool]] | None = None,
 ) -> AsyncIterator[RetriedSlice]:
     """Queue all URLs again that match, from an id on, slice by slice, for as long as `is_allowed` returns True."""
     while True:
 
         async def work(connection: Connection, after: int = after) -> RetriedSlice | None:
-            if not await is_allowed(connection):
+            if is_allowed and not await is_allowed(connection):
                 return None
             urls = await frontier.list_urls(connection, filters, now=now, after=after, limit=SLICE)
             if not urls:

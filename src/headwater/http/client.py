@@ -9,7 +9,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Self
@@ -33,7 +33,6 @@ Permit = Callable[[], Awaitable[None]]
 OnSent = Callable[[], None]
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_NO_FIXED_ADDRESSES: ConnectTo = MappingProxyType({})
 _KEEP_ALIVE_SECONDS = 15.0  # longer than the usual Crawl-delay of ten seconds
 _HEADER_LINE_BYTES = 64 * 1024  # some sites send policy headers far over the usual 8 KiB
 _STATUSES_WITHOUT_BODY = {204, 304}
@@ -48,6 +47,7 @@ _NO_ANSWER = frozenset({errno.EHOSTUNREACH, errno.ETIMEDOUT})
 Address = tuple[str, int]
 
 
+@dataclass(eq=False, kw_only=True)
 class HttpClient:
     """Sends GET and POST requests. The client is an async context manager that holds the connections.
 
@@ -55,20 +55,15 @@ class HttpClient:
     as they are. The guard checks that address like any other.
     """
 
-    def __init__(
-        self,
-        *,
-        guard: AddressGuard,
-        clock: Callable[[], datetime],
-        connect_to: ConnectTo = _NO_FIXED_ADDRESSES,
-        max_connections: int = 100,
-    ) -> None:
-        self._guard = guard
-        self.clock = clock
-        self._connect_to = connect_to
-        self.resolver = GuardedResolver(guard, connect_to)
+    guard: AddressGuard
+    clock: Callable[[], datetime]
+    connect_to: ConnectTo = field(default_factory=dict)
+    max_connections: int = 100
+
+    def __post_init__(self) -> None:
+        self.resolver = GuardedResolver(self.guard, self.connect_to)
         # The connector's own limit would count the wait for a slot as time of the host.
-        self._connection_slots = asyncio.Semaphore(max_connections)
+        self._connection_slots = asyncio.Semaphore(self.max_connections)
         self.offline_detector = OfflineDetector()
         self.used_connections: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
@@ -99,7 +94,7 @@ class HttpClient:
     def is_confidential(self, url: str) -> bool:
         """Return whether a request stays secret: the URL uses https, or the operator fixed the host's address."""
         parts = urlsplit(url)
-        return parts.scheme == "https" or fixed_address(parts.hostname or "", self._connect_to) is not None
+        return parts.scheme == "https" or fixed_address(parts.hostname or "", self.connect_to) is not None
 
     async def request(
         self,
@@ -169,7 +164,7 @@ class HttpClient:
     def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
         """Check the address and open its socket. This is the last step before the connection to the very address."""
         family, kind, protocol, _, address = target
-        self._guard.check(str(address[0]))
+        self.guard.check(str(address[0]))
         return socket.socket(family, kind, protocol)
 
 

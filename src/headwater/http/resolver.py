@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -11,12 +12,12 @@ from headwater.http.guard import AddressGuard, AddressRefused
 ConnectTo = Mapping[str, tuple[str, int]]
 
 
+@dataclass(slots=True)
 class GuardedResolver(AbstractResolver):
     """Resolves host names and returns only the addresses that the guard allows."""
 
-    def __init__(self, guard: AddressGuard, connect_to: ConnectTo) -> None:
-        self._guard = guard
-        self._connect_to = connect_to
+    guard: AddressGuard
+    connect_to: ConnectTo
 
     async def close(self) -> None:
         """Do nothing: the resolver holds no connection. aiohttp requires this method."""
@@ -25,13 +26,13 @@ class GuardedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return the allowed addresses of a host; raise OSError if there is none."""
-        fixed = fixed_address(host, self._connect_to)
+        fixed = fixed_address(host, self.connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
         allowed: list[ResolveResult] = []
         refusal = OSError(f"{host} has no address")
         for address, to_port in found:
             try:
-                self._guard.check(address)
+                self.guard.check(address)
             except AddressRefused as error:
                 refusal = error
             else:

@@ -1,7 +1,8 @@
 """The budgets of the api.data.gov key, shared by all processes on one database (spec 1.4)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -19,33 +20,25 @@ log = structlog.get_logger()
 _LONGEST_WAIT_SECONDS = 60.0  # the host may have announced a larger limit meanwhile
 
 
+@dataclass(eq=False)
 class Budgets:
     """Decides when a source may ask an API host. Learns the host's limit from its answers."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        clock: Clock,
-        key: str,
-        rate_limits: Mapping[str, int],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._key = key
-        self._split = Split(rate_limits)
-        self._sleep = sleep
+    database: Database
+    clock: Clock
+    api_key: str
+    split: Split
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     @property
     def key(self) -> str:
         """The key for the header X-Api-Key. A key in a URL would appear in logs."""
-        if not self._key:
+        if not self.api_key:
             raise OperatorError(
                 "This source needs a key of api.data.gov. Get one at https://api.data.gov/signup/ and set "
                 "HEADWATER_API_DATA_GOV_KEY to it."
             )
-        return self._key
+        return self.api_key
 
     async def spend(self, source: str, host: str) -> None:
         """Count a request that is about to leave. Raise NotNow, and count nothing, if the budget is used up."""
@@ -60,19 +53,19 @@ class Budgets:
 
     async def wait(self, until: datetime) -> None:
         """Wait until a request may leave, but at most a minute."""
-        seconds = (until - self._clock.now()).total_seconds()
-        await self._sleep(max(0.001, min(seconds, _LONGEST_WAIT_SECONDS)))
+        seconds = (until - self.clock.now()).total_seconds()
+        await self.sleep(max(0.001, min(seconds, _LONGEST_WAIT_SECONDS)))
 
     async def try_acquire(self, source: str, host: str) -> datetime | None:
         """Count a request of a source, or return when the source may try again."""
-        mark, child = fingerprint(self.key), self._split.child_of(source)
-        return await self._database.transact(budgets.spend, mark, host, child, self._split, self._clock.now())
+        mark, child = fingerprint(self.key), self.split.child_of(source)
+        return await self.database.transact(budgets.spend, mark, host, child, self.split, self.clock.now())
 
     async def read_answer(self, host: str, response: Response) -> None:
         """Save the limit in a host's answer. A 429 stops all requests until Retry-After, or for an hour."""
-        limit, now = read_limit(response.headers.get("x-ratelimit-limit")), self._clock.now()
+        limit, now = read_limit(response.headers.get("x-ratelimit-limit")), self.clock.now()
         mark = fingerprint(self.key)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             if limit:
                 await budgets.save_limit(connection, mark, host, limit, now)
             if response.status == 429:

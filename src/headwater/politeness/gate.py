@@ -5,9 +5,9 @@ import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -58,27 +58,19 @@ def asks_api(profile: FetchProfile, url: str) -> bool:
     return any(address.startswith(part if "/" in part else f"{part}/") for part in profile.api_hosts)
 
 
+@dataclass(eq=False)
 class Gate:
     """Sends requests to leased hosts: one at a time for each host, each in the host's turn."""
 
-    def __init__(
-        self,
-        context: DatabaseContext,
-        *,
-        client: "HttpClient",
-        browser: "BrowserClient",
-        budgets: Budgets,
-        sandbox: Sandbox,
-    ) -> None:
-        settings = context.settings
-        self._settings = settings
-        self._database = context.database
-        self.clock = context.clock
-        self._holder = context.holder
-        self._client = client
-        self._browser = browser
-        self.budgets = budgets
-        self._sandbox = sandbox
+    context: DatabaseContext
+    client: "HttpClient"
+    browser: "BrowserClient"
+    budgets: Budgets
+    sandbox: Sandbox
+
+    def __post_init__(self) -> None:
+        settings = self.context.settings
+        self.clock = self.context.clock
         self._user_agents = {
             style: user_agents.user_agent(style, __version__, settings.contact_url) for style in user_agents.STYLES
         }
@@ -140,7 +132,7 @@ class Gate:
                 lease.slot = slot
                 return lease
             now = self.clock.now()
-            not_before, is_in_use, reason = await self._database.run(
+            not_before, is_in_use, reason = await self.context.database.run(
                 hosts.reserve_host, known.politeness_key, now, _RESERVATION
             )
             # The holder usually releases the host long before its lease ends.
@@ -158,13 +150,13 @@ class Gate:
 
     async def _lease_hosts(self, wanted: Sequence[str]) -> list[LeaseAnswer]:
         """Lease the hosts that may be asked now. Return the record of each host, and its lease if there is one."""
-        delay_ms, now = self._settings.host_delay_ms, self.clock.now()
-        until = now + timedelta(seconds=self._settings.lease_seconds)
-        leases = [(host, Lease(self._holder, uuid4(), until, 1)) for host in wanted]
-        answers = await self._database.run(hosts.lease_hosts, leases, now, delay_ms)
+        delay_ms, now = self.context.settings.host_delay_ms, self.clock.now()
+        until = now + timedelta(seconds=self.context.settings.lease_seconds)
+        leases = [(host, Lease(self.context.holder, uuid4(), until, 1)) for host in wanted]
+        answers = await self.context.database.run(hosts.lease_hosts, leases, now, delay_ms)
         new = {host: self._key_of(host) for host, (known, _) in zip(wanted, answers, strict=True) if known is None}
         if new:
-            await self._database.run(hosts.add_hosts, new)
+            await self.context.database.run(hosts.add_hosts, new)
             added = iter(await self._lease_hosts([host for host in wanted if host in new]))
         return [
             (known, HostLease(known, lease.token, until, delay_ms) if is_leased else None) if known else next(added)
@@ -176,7 +168,7 @@ class Gate:
         releases = [lease.release(now) for lease in leases]
         # A host's wish to be left alone is safe on disk before the host is free.
         is_lazy = not any(lease.is_throttled or lease.blocked_until for lease in leases)
-        await self._database.run(hosts.release_polled_hosts, releases, is_lazy=is_lazy)
+        await self.context.database.run(hosts.release_polled_hosts, releases, is_lazy=is_lazy)
         return [None] * len(leases)
 
     async def send(
@@ -205,11 +197,7 @@ class Gate:
             raise _too_short(lease, start)
         limits = replace(limits, total_seconds=(lease.until - start).total_seconds())
         admit = SubresourceGate(self, lease).admit
-        return await self._browser.get(url, profile=browser_profile, limits=limits, admit=admit)
-
-    async def start_browser(self) -> None:
-        """Start the browser ahead of its first page. Raises OperatorError if no browser starts."""
-        await self._browser.start()
+        return await self.browser.get(url, profile=browser_profile, limits=limits, admit=admit)
 
     async def _send_in_turn(
         self, lease: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NO_SOURCE
@@ -251,27 +239,26 @@ class Gate:
         on_sent: "OnSent | None" = None,
     ) -> Response:
         """Send a request. A paid request carries the key and counts against its source's budget."""
-        agent = self._user_agents[profile.user_agent]
-        if not self.is_paid(url, profile):
-            return await self._client.request(
-                "GET", url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent
-            )
-        host = host_of(url)
-        response = await self._client.request(
+        is_paid, permit = self.is_paid(url, profile), None
+        if is_paid:
+            headers = {**headers, "X-Api-Key": self.budgets.key}
+            permit = partial(self.budgets.spend, profile.source, host_of(url))
+        response = await self.client.request(
             "GET",
             url,
-            user_agent=agent,
-            headers={**headers, "X-Api-Key": self.budgets.key},
+            user_agent=self._user_agents[profile.user_agent],
+            headers=headers,
             limits=limits,
-            permit=lambda: self.budgets.spend(profile.source, host),
+            permit=permit,
             on_sent=on_sent,
         )
-        await self.budgets.read_answer(host, response)
+        if is_paid:
+            await self.budgets.read_answer(host_of(url), response)
         return response
 
     def is_paid(self, url: str, profile: FetchProfile) -> bool:
         """Return whether a request carries the key and counts against a budget."""
-        return profile.budget is not None and asks_api(profile, url) and self._client.is_confidential(url)
+        return profile.budget is not None and asks_api(profile, url) and self.client.is_confidential(url)
 
     def check_key(self, response: Response, profile: FetchProfile) -> None:
         """Raise OperatorError if an API refused our key."""
@@ -283,7 +270,7 @@ class Gate:
 
     async def get_or_create_host(self, host: str) -> HostRecord:
         """Return the record of a host; create it if the host is new."""
-        return await self._database.run(hosts.get_or_create_host, host, self._key_of(host))
+        return await self.context.database.run(hosts.get_or_create_host, host, self._key_of(host))
 
     async def refresh_robots(self, url: str) -> HostRecord:
         """Read the robots.txt for a URL if ours is old, and return the record of the host.
@@ -307,7 +294,7 @@ class Gate:
         key = (hashlib.sha256(text.encode()).digest(), url)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+            verdict = await self.sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
             self._verdicts[key] = verdict
             if len(self._verdicts) > _MOST_VERDICTS:
                 self._verdicts.popitem(last=False)
@@ -319,9 +306,9 @@ class Gate:
             crawl_delay = (await self._check_robots(text, url)).crawl_delay if text is not None else None
         except SandboxFailed as error:
             raise self._block(lease, str(error)) from error
-        delay_ms = capped_crawl_delay_ms(crawl_delay, self._settings.crawl_delay_cap_seconds)
+        delay_ms = capped_crawl_delay_ms(crawl_delay, self.context.settings.crawl_delay_cap_seconds)
         now = self.clock.now()
-        delay_ms = await self._database.run(hosts.save_robots, lease.host, text, delay_ms, now)
+        delay_ms = await self.context.database.run(hosts.save_robots, lease.host, text, delay_ms, now)
         lease.host = replace(lease.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
 
     async def _read_robots(self, lease: HostLease, url: str) -> str | None:

@@ -62,15 +62,6 @@ class HostLease:
         elif status < 500:
             self.has_answered = True
 
-    def copy_state(self, other: "HostLease") -> None:
-        """Copy the state of a lease that shares our token: requests to two hosts with the same turn."""
-        self.last_sent_at, self.is_throttled, self.has_answered = (
-            other.last_sent_at,
-            other.is_throttled,
-            other.has_answered,
-        )
-        self.blocked_until, self.blocked_reason = other.blocked_until, other.blocked_reason
-
     def release(self, now: datetime) -> HostRelease:
         """Return when the host may be asked again and with which back-off."""
         backoff_ms, last_throttled_at = self.host.backoff_ms, self.host.last_throttled_at

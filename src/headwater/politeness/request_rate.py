@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from time import monotonic
 
 from headwater.core.clock import Clock
 from headwater.db import sources
@@ -26,7 +27,7 @@ class RequestRate:
     gap: timedelta
     first: datetime | None = None
     _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _free_at: float = field(default=0.0, init=False)  # by the loop's time: a gap after the latest request left
+    _free_at: float = field(default=0.0, init=False)  # by monotonic(): a gap after the latest request left
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[[], None]]:
@@ -35,13 +36,12 @@ class RequestRate:
         A request may leave late for its moment, on a busy machine or a new connection. The next request leaves a gap
         after that.
         """
-        loop = asyncio.get_running_loop()
         await self._turnstile.acquire()
         with ExitStack() as inside:
             inside.callback(self._turnstile.release)
 
             def note_sent() -> None:
-                self._free_at = loop.time() + self.gap.total_seconds()
+                self._free_at = monotonic() + self.gap.total_seconds()
                 inside.close()
 
             await self.wait()
@@ -50,8 +50,8 @@ class RequestRate:
     async def wait(self) -> None:
         """Reserve the next moment and wait for it. The wait holds nothing that others need."""
         first, self.first = self.first, None
-        # Read the loop's time before the clock: the time between the two readings must not shorten the gap.
-        lead = timedelta(seconds=max(0.0, self._free_at - asyncio.get_running_loop().time()))
+        # Read monotonic() before the clock: the time between the two readings must not shorten the gap.
+        lead = timedelta(seconds=max(0.0, self._free_at - monotonic()))
         now = self.clock.now()
         # Another request may follow a gap after the first moment, so a moment long past is useless.
         if first is not None and now <= first + self.gap / 10:

@@ -7,7 +7,6 @@ leases any other host for its request, if the host is free soon. It obeys robots
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,8 @@ class SubresourceGate:
     def __init__(self, gate: "Gate", lease: HostLease) -> None:
         self._gate = gate
         self._lease = lease
-        self._turn = asyncio.Lock()  # for requests to the page's own host
+        self._page_host = lease.host
+        self._turn = asyncio.Lock()  # for requests to hosts that share the turn of the page's own host
 
     @contextlib.asynccontextmanager
     async def admit(self, url: str) -> AsyncIterator[AdmittedRequest]:
@@ -51,7 +51,7 @@ class SubresourceGate:
 
     @contextlib.asynccontextmanager
     async def _leased(self, host: str) -> AsyncIterator[HostLease]:
-        own = self._lease.host
+        own = self._page_host
         known = own if host == own.host else await self._gate.get_or_create_host(host)
         if known.politeness_key != own.politeness_key:
             async with self._gate.lease_host(host, _PATIENCE) as other:
@@ -61,9 +61,9 @@ class SubresourceGate:
             if host == own.host:
                 yield self._lease
                 return
-            # Another host that shares the turn: it has a robots.txt of its own.
-            other = replace(self._lease, host=known)
+            # Another host that shares the turn: it has a robots.txt and a Crawl-delay of its own.
+            page_host, self._lease.host = self._lease.host, known
             try:
-                yield other
+                yield self._lease
             finally:
-                self._lease.copy_state(other)
+                self._lease.host = page_host

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,18 +14,18 @@ from headwater.core.clock import Clock
 _BRIEF_WAITS_PER_SLOT = 2
 
 
+@dataclass(eq=False)
 class WorkerSlots:
     """Starts workers and limits how many of them work at once.
 
     No worker may start while `most_waiting` workers wait. `on_free` runs when another worker may start.
     """
 
-    def __init__(
-        self, count: int, *, most_waiting: float = math.inf, on_free: Callable[[], None] = lambda: None
-    ) -> None:
-        self._count = count
-        self._most_waiting = most_waiting
-        self._on_free = on_free
+    count: int
+    most_waiting: float = math.inf
+    on_free: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._working: set[WorkerSlot] = set()
         self._waiting: set[WorkerSlot] = set()
         self._waiting_briefly: set[WorkerSlot] = set()  # a part of the waiting workers
@@ -33,11 +34,11 @@ class WorkerSlots:
     @property
     def free(self) -> int:
         """How many workers may start. Workers that return from a wait go first."""
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._waiting) >= self.most_waiting:
             return 0
-        unused, returning = self._count - len(self._working), len(self._returning)
+        unused, returning = self.count - len(self._working), len(self._returning)
         brief = len(self._waiting_briefly) + returning
-        return max(0, min(unused - returning, unused + _BRIEF_WAITS_PER_SLOT * self._count - brief))
+        return max(0, min(unused - returning, unused + _BRIEF_WAITS_PER_SLOT * self.count - brief))
 
     def start(self, work: "Callable[[WorkerSlot], Coroutine[Any, Any, None]]") -> asyncio.Task[None]:
         """Start a worker. It has its slot until it ends, except during its waits."""
@@ -53,17 +54,17 @@ class WorkerSlots:
 
     def _free(self, slot: "WorkerSlot") -> None:
         self._working.discard(slot)
-        while self._returning and len(self._working) < self._count:
+        while self._returning and len(self._working) < self.count:
             returning = next(iter(self._returning))
             self._working.add(returning)
             granted = self._returning.pop(returning)
             if not granted.done():  # a cancelled worker no longer waits
                 granted.set_result(None)
         if self.free:
-            self._on_free()
+            self.on_free()
 
     async def _retake(self, slot: "WorkerSlot") -> None:
-        if slot in self._working or len(self._working) + len(self._returning) < self._count:
+        if slot in self._working or len(self._working) + len(self._returning) < self.count:
             return
         self._waiting_briefly.discard(slot)  # `free` counts it as returning
         self._returning[slot] = asyncio.get_running_loop().create_future()
