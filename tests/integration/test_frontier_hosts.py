@@ -97,14 +97,14 @@ async def test_no_pause_is_lost_on_the_way_from_one_turn_to_another(frontier: Fr
 async def test_a_closed_host_stays_closed_in_a_group_and_out_of_it(frontier: Frontier) -> None:
     """Spec 2.3: no other change opens a host that an operator closed."""
     await frontier.put("http://a.test/1", "http://b.test/1")
-    await operator_hosts.close_host(frontier.database, "a.test", FOREVER)
+    await frontier.database.transact(operator_hosts.close_host, "a.test", FOREVER)
     await operator_hosts.group_hosts(frontier.database, "news", ["a.test", "b.test"])
     assert await frontier.take() == []
     await operator_hosts.ungroup_hosts(frontier.database, ["a.test"])
     assert await frontier.take() == []
-    await operator_hosts.open_host(frontier.database, "group:news", NOW, 0)
+    await frontier.database.transact(operator_hosts.open_host, "group:news", NOW, 0)
     assert await claimed_urls(frontier) == ["http://b.test/1"]
-    await operator_hosts.open_host(frontier.database, "a.test", NOW, 0)
+    await frontier.database.transact(operator_hosts.open_host, "a.test", NOW, 0)
     assert await claimed_urls(frontier) == ["http://a.test/1"]
 
 
@@ -194,7 +194,7 @@ async def test_no_claim_takes_a_closed_host(frontier: Frontier) -> None:
     await frontier.end(claim, FetchOutcome(Reason.GONE, UrlStatus.DEAD))
     await frontier.put("http://a.test/1")
     until = NOW + timedelta(hours=2)
-    await operator_hosts.close_host(frontier.database, "a.test", until)
+    await frontier.database.transact(operator_hosts.close_host, "a.test", until)
     await frontier.put("http://a.test/2")
     assert [done.queued async for done in retry_all(frontier.database, frontier.now, UrlFilter(status="dead"))] == [1]
     assert await rescue.Sweeper(frontier.database).sweep() == 0
@@ -211,7 +211,7 @@ async def test_a_host_closed_while_it_is_held_is_closed_afterwards(frontier: Fro
     """Spec 2.3, 9.3: a running request may end, and no other begins; its holder's death changes nothing."""
     await frontier.put("http://a.test/1", "http://a.test/2")
     (claim,) = await frontier.take()
-    await operator_hosts.close_host(frontier.database, "a.test", FOREVER)
+    await frontier.database.transact(operator_hosts.close_host, "a.test", FOREVER)
     if ending == "finished":
         assert await frontier.end(claim, STORED)
     frontier.now = NOW + LEASE + timedelta(hours=1)
@@ -219,15 +219,15 @@ async def test_a_host_closed_while_it_is_held_is_closed_afterwards(frontier: Fro
     assert await frontier.take() == []
     await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await frontier.take() == []
-    await operator_hosts.open_host(frontier.database, "a.test", frontier.now, 0)
+    await frontier.database.transact(operator_hosts.open_host, "a.test", frontier.now, 0)
     assert len(await frontier.take()) == 1
 
 
 @both_servers
 async def test_a_shorter_closing_ends_sooner(frontier: Frontier) -> None:
     await frontier.put("http://a.test/1")
-    await operator_hosts.close_host(frontier.database, "a.test", FOREVER)
-    await operator_hosts.close_host(frontier.database, "a.test", NOW + 10 * SECOND)
+    await frontier.database.transact(operator_hosts.close_host, "a.test", FOREVER)
+    await frontier.database.transact(operator_hosts.close_host, "a.test", NOW + 10 * SECOND)
     frontier.now = NOW + 10 * SECOND
     assert len(await frontier.take()) == 1
 
@@ -239,7 +239,7 @@ async def test_releasing_takes_back_a_block_but_not_the_pause(frontier: Frontier
         "UPDATE host_state SET not_before = '2027-01-01', ready_at = '2027-01-01', blocked_reason = 'rate_limited', "
         "backoff_ms = 60000, crawl_delay_ms = 3000"
     )
-    await operator_hosts.open_host(frontier.database, "a.test", NOW, 1000)
+    await frontier.database.transact(operator_hosts.open_host, "a.test", NOW, 1000)
     frontier.now = NOW + 2.9 * SECOND
     assert await frontier.take() == []
     frontier.now = NOW + 3 * SECOND
@@ -360,15 +360,15 @@ async def test_a_turn_is_not_a_host(database: Database) -> None:
     for change in (
         operator_hosts.group_hosts(database, "news", ["group:other"]),
         operator_hosts.ungroup_hosts(database, ["group:other"]),
-        operator_hosts.keep_slash(database, "domain:example.org", True),
+        database.transact(operator_hosts.keep_slash, "domain:example.org", True),
         operator_hosts.group_hosts(database, "No Name", ["a.test"]),
     ):
         with pytest.raises(OperatorError) as refused:
             await change
         assert refused.value.reason is Reason.BAD_REQUEST
     for change in (
-        operator_hosts.close_host(database, "group:typo", FOREVER),
-        operator_hosts.open_host(database, "never.test", NOW, 0),
+        database.transact(operator_hosts.close_host, "group:typo", FOREVER),
+        database.transact(operator_hosts.open_host, "never.test", NOW, 0),
         operator_hosts.ungroup_hosts(database, ["never.test"]),
     ):
         with pytest.raises(OperatorError) as refused:

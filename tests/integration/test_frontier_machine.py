@@ -242,14 +242,14 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(host=hosts, lasting=st.sampled_from([timedelta(seconds=20), timedelta(seconds=200), None]))
     def a_host_is_closed(self, host: str, lasting: timedelta | None) -> None:
         until = self.now + lasting if lasting else FOREVER
-        self.run(operator.close_host(self.database, host, until, key_of))
+        self.run(self.database.transact(operator.close_host, host, until, key_of))
         self.model.hosts[self.model.meet(host)].closed_until = until
 
     @precondition(lambda self: self.model.hosts)
     @rule(data=st.data())
     def a_host_is_opened(self, data: st.DataObject) -> None:
         host = data.draw(st.sampled_from(sorted(self.model.hosts)))
-        self.run(operator.open_host(self.database, host, self.now, DELAY_MS))
+        self.run(self.database.transact(operator.open_host, host, self.now, DELAY_MS))
         self.model.open(host)
 
     @rule(members=some_hosts)

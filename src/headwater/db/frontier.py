@@ -21,6 +21,7 @@ from headwater.db.hosts import read_host_record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
+_CLAIM_COLUMNS = ("url_id", "url", "source_id", "priority", "subpath", "depth", "hops", "etag", "last_modified")
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)  # the driver reads the last moment of PostgreSQL without a time zone
 
 
@@ -114,21 +115,13 @@ async def claim_urls(
             continue
         claims.append(
             Claim(
-                url_id=row["url_id"],
-                url=row["url"],
                 lease=Lease(holder, token, until, row["attempts"]),
                 host=read_host_record(row),
-                source_id=row["source_id"],
                 fetch_profile=sources.parse_fetch_profile(row["source_name"], row["fetch_profile"]),
                 delay_ms=default_delay_ms if row["page_delay_ms"] is None else row["page_delay_ms"],
                 origin=Origin(row["origin"]),
-                priority=row["priority"],
-                subpath=row["subpath"],
-                depth=row["depth"],
-                hops=row["hops"],
-                etag=row["etag"],
-                last_modified=row["last_modified"],
                 selectors=row["selectors"] or {},
+                **{name: row[name] for name in _CLAIM_COLUMNS},
             )
         )
     return claims, idle
@@ -162,14 +155,7 @@ async def log_fetches(
 ) -> None:
     """Add a row for each attempt to the fetch log."""
     rows = (
-        (
-            url_id,
-            lease.holder,
-            lease.attempts,
-            *(request or [None] * 4),
-            outcome.reason,
-            outcome.detail,
-        )
+        (url_id, lease.holder, lease.attempts, *(request or [None] * 4), outcome.reason, outcome.detail)
         for url_id, lease, outcome, request in fetches
     )
     await connection.execute(query("log_fetches"), *zip(*rows, strict=True), now)

@@ -107,7 +107,8 @@ class Fetcher:
             try:
                 response = await self._request(fetch, url, headers)
             except NotNow:
-                if not await self._is_other_url(claim, url):
+                known = await self.context.database.run(find_url, url)
+                if known and known.id == claim.url_id:  # another form of the claimed URL
                     raise
                 # The delays between the hops outlast a lease, so another fetch continues here.
                 return self._redirect(fetch, url, hops)
@@ -133,11 +134,6 @@ class Fetcher:
             response = await self.gate.send(fetch.lease, url, limits=self._limits, profile=profile)
             fetch.response = response
         return response
-
-    async def _is_other_url(self, claim: Claim, url: str) -> bool:
-        """Return whether a URL is more than another form of the claimed URL."""
-        known = await self.context.database.run(find_url, url)
-        return known is None or known.id != claim.url_id
 
     async def _is_other_page(self, claim: Claim, url: str) -> bool:
         """Return whether a URL belongs to another known page, which workers fetch as a page of its own."""

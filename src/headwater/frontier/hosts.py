@@ -30,39 +30,28 @@ def read_host(text: str) -> str:
         raise OperatorError(f"{redact(text)!r} is not a host: {error}", reason=Reason.UNKNOWN_HOST) from None
 
 
-def require_host(name: str) -> None:
+def require_hosts(*names: str) -> None:
     """Raise OperatorError if a name is the key of a shared turn, such as group:news."""
-    if _KEY.fullmatch(name):
-        raise BadRequest(f"{name} is a turn that hosts share; name a host.")
+    for name in names:
+        if _KEY.fullmatch(name):
+            raise BadRequest(f"{name} is a turn that hosts share; name a host.")
 
 
-async def close_host(database: Database, host: str, until: datetime, key_of: KeyOf = own_key) -> None:
+async def close_host(connection: Connection, host: str, until: datetime, key_of: KeyOf = own_key) -> None:
     """Send no request to a host, or to hosts that share its turn, until a time. The host may be unknown so far."""
-
-    async def work(connection: Connection) -> None:
-        await hosts.close_host(connection, await _get_or_create_key(connection, host, key_of), until)
-
-    await database.transact(work)
+    await hosts.close_host(connection, await _get_or_create_key(connection, host, key_of), until)
 
 
-async def open_host(database: Database, host: str, now: datetime, default_delay_ms: int) -> None:
+async def open_host(connection: Connection, host: str, now: datetime, default_delay_ms: int) -> None:
     """Release a closed, blocked or slowed host."""
-
-    async def work(connection: Connection) -> None:
-        await hosts.open_host(connection, await _get_key(connection, host), now, default_delay_ms)
-
-    await database.transact(work)
+    await hosts.open_host(connection, await _get_key(connection, host), now, default_delay_ms)
 
 
-async def keep_slash(database: Database, host: str, keeps: bool, key_of: KeyOf = own_key) -> None:
+async def keep_slash(connection: Connection, host: str, keeps: bool, key_of: KeyOf = own_key) -> None:
     """Make /a/ and /a two pages of a host, or one. Known URLs stay as they are."""
-    require_host(host)
-
-    async def work(connection: Connection) -> None:
-        await _get_or_create_key(connection, host, key_of)
-        await hosts.set_slash(connection, host, keeps)
-
-    await database.transact(work)
+    require_hosts(host)
+    await _get_or_create_key(connection, host, key_of)
+    await hosts.set_slash(connection, host, keeps)
 
 
 async def group_hosts(database: Database, name: str, members: Collection[str], key_of: KeyOf = own_key) -> None:
@@ -72,8 +61,7 @@ async def group_hosts(database: Database, name: str, members: Collection[str], k
             f"{redact(name)!r} cannot name a group: use up to 64 of a-z, 0-9, dot, dash, underscore, and begin "
             "with a letter."
         )
-    for host in members:
-        require_host(host)
+    require_hosts(*members)
 
     async def work(connection: Connection) -> None:
         key = group_key(name)
@@ -87,8 +75,7 @@ async def group_hosts(database: Database, name: str, members: Collection[str], k
 
 async def ungroup_hosts(database: Database, members: Collection[str], key_of: KeyOf = own_key) -> None:
     """Give hosts the turn back that the settings say: their own, or their domain's."""
-    for host in members:
-        require_host(host)
+    require_hosts(*members)
 
     async def work(connection: Connection) -> None:
         for host in sorted(members):

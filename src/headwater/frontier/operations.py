@@ -19,7 +19,7 @@ from headwater.db.frontier import FOREVER, UrlLine
 from headwater.db.hosts import HostCounts, HostRow
 from headwater.db.pool import Connection
 from headwater.frontier import hosts as host_changes
-from headwater.frontier.hosts import read_host, require_host, unknown_host
+from headwater.frontier.hosts import read_host, require_hosts, unknown_host
 from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all
 from headwater.frontier.submit import priority, submit
 
@@ -262,13 +262,13 @@ class FrontierOperations:
     async def close_host(self, host: str, lasting: timedelta | None = None) -> HostLine:
         """Send no request to a host for some time, or until it is released."""
         until = self._clock.now() + lasting if lasting else FOREVER
-        await host_changes.close_host(self._database, read_host(host), until, self._key_of)
+        await self._database.transact(host_changes.close_host, read_host(host), until, self._key_of)
         return await self.get_host(host)
 
     async def open_host(self, host: str) -> HostLine:
         """Release a closed, blocked or slowed host."""
         delay_ms = self._context.settings.host_delay_ms
-        await host_changes.open_host(self._database, read_host(host), self._clock.now(), delay_ms)
+        await self._database.transact(host_changes.open_host, read_host(host), self._clock.now(), delay_ms)
         return await self.get_host(host)
 
     async def group_hosts(self, group: str, members: Collection[str]) -> list[HostLine]:
@@ -285,7 +285,7 @@ class FrontierOperations:
 
     async def keep_slash(self, host: str, keeps: bool) -> HostLine:
         """Make /a/ and /a two pages of a host, or one. Known URLs stay as they are."""
-        await host_changes.keep_slash(self._database, read_host(host), keeps, self._key_of)
+        await self._database.transact(host_changes.keep_slash, read_host(host), keeps, self._key_of)
         return await self.get_host(host)
 
 
@@ -321,7 +321,7 @@ async def _check(connection: Connection, filters: UrlFilter) -> UrlFilter:
     if filters.host is None:
         return filters
     name = read_host(filters.host)
-    require_host(name)
+    require_hosts(name)
     if await hosts.get_politeness_key(connection, name) is None:
         raise unknown_host(name)
     return replace(filters, host=name)

@@ -143,7 +143,6 @@ class Gate:
             await wait_until(again, self.clock, slot)
 
     async def _undo_lease(self, answer: asyncio.Future[LeaseAnswer]) -> None:
-        """Release a host that was leased for a cancelled caller."""
         _, lease = await answer
         if lease:
             await self._releases.submit(lease)

@@ -88,18 +88,15 @@ class Robots:
                 if rules:  # only a rule ends a run of agents: other records must not interfere (2.2.4)
                     rules, undelayed = [], []
                 if agent := _product_token(record.value):
-                    self._join(agent, rules)
+                    groups = self._groups.setdefault(agent, [])
+                    if not groups or groups[-1] is not rules:
+                        groups.append(rules)
                     undelayed.append(agent)
             elif record.kind == "delay" and (seconds := _seconds(record.value)) is not None:
                 # The RFC has no Crawl-delay, so its groups do not apply: agents later in the run have none.
                 for agent in undelayed:
                     self._delays[agent] = max(seconds, self._delays.get(agent, seconds))
                 undelayed = []
-
-    def _join(self, agent: str, rules: "list[_Record]") -> None:
-        groups = self._groups.setdefault(agent, [])
-        if not groups or groups[-1] is not rules:
-            groups.append(rules)
 
     def _agent(self, user_agent: str) -> str:
         token = _product_token(user_agent)
