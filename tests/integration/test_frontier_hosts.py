@@ -232,6 +232,24 @@ async def test_a_shorter_closing_ends_sooner(frontier: Frontier) -> None:
     assert len(await frontier.take()) == 1
 
 
+async def test_a_host_has_the_reason_of_its_block_only_while_it_is_blocked(
+    make_settings: Callable[..., Settings],
+) -> None:
+    async with open_database_context(make_settings()) as context:
+        frontier = LocalOperations(context).frontier
+        await frontier.submit(["http://a.test/1", "http://b.test/1"])
+        async with context.database.connection() as connection:
+            for host, until in (("a.test", "1 hour"), ("b.test", "-1 hour")):
+                await connection.execute(
+                    "UPDATE host_state SET blocked_reason = 'dns', not_before = now() + $2::text::interval "
+                    "WHERE host = $1",
+                    host,
+                    until,
+                )
+        listed = [(line.host, line.state, line.blocked_reason) for line in (await frontier.list_hosts()).hosts]
+        assert listed == [("a.test", "blocked", "dns"), ("b.test", "waiting", None)]
+
+
 async def test_releasing_takes_back_a_block_but_not_the_pause(frontier: Frontier) -> None:
     """Spec 2.3: an operator may forgive a host, and still no two requests are closer than its delay."""
     await frontier.put("http://a.test/1")

@@ -27,6 +27,7 @@ class HostRow:
     backoff_ms: int
     """The least delay after the host throttled us; 0: it did not."""
     blocked_reason: str | None
+    """Null unless it is blocked now."""
     queued: int | None
     """Counted to 1,001 at most; null if it shares another turn."""
     shares_turn_of: str | None

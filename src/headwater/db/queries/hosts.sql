@@ -161,7 +161,8 @@ FROM (
            CASE k.state WHEN 'closed' THEN nullif(k.closed_until, $7::timestamptz) WHEN 'blocked' THEN k.not_before
                         WHEN 'waiting' THEN k.ready_at END AS next_turn_at,
            greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) AS delay_ms,
-           k.crawl_delay_ms, k.backoff_ms, k.blocked_reason, k.lease_holder AS in_use_by
+           k.crawl_delay_ms, k.backoff_ms, CASE k.state WHEN 'blocked' THEN k.blocked_reason END AS blocked_reason,
+           k.lease_holder AS in_use_by
     FROM host_state h CROSS JOIN LATERAL (
         SELECT t.*, CASE WHEN t.closed_until > $4 THEN 'closed' WHEN t.lease_token IS NOT NULL THEN 'in_use'
                          WHEN t.blocked_reason IS NOT NULL AND t.not_before > $4 THEN 'blocked'
