@@ -29,6 +29,7 @@ _RECORD = re.compile(
 _LINE_END = re.compile(r"\r\n?|\n")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_ESCAPED_SLASHES = re.compile("%2f", re.IGNORECASE)
 _ESCAPED_SLASH = "\u0100"  # a character that no octet has
 
 
@@ -212,9 +213,6 @@ def _match(pieces: list[str], path: str) -> bool:
 def _octets(path: str) -> str:
     """Return one character for each octet, escaped or not. An escaped slash differs from a slash (2.2.2)."""
     octets = path if path.isascii() else path.encode().decode("latin-1")
-    return _ESCAPE.sub(_unescaped, octets) if "%" in octets else octets
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    octet = chr(int(escape[1], 16))
-    return _ESCAPED_SLASH if octet == "/" else octet
+    if "%" not in octets:
+        return octets
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), _ESCAPED_SLASHES.sub(_ESCAPED_SLASH, octets))
