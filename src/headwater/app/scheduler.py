@@ -30,13 +30,13 @@ log = structlog.get_logger()
 _REFRESH_SECONDS = 30.0
 
 
+@dataclass(eq=False)
 class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires at the slots of a schedule."""
 
-    def __init__(self, schedule: str, timezone: str, *, dated: bool) -> None:
-        self.schedule = schedule
-        self.timezone = timezone
-        self.dated = dated
+    schedule: str
+    timezone: str
+    dated: bool
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
         return cron.next_slot(self.schedule, self.timezone, (previous or now).astimezone(UTC))
@@ -97,7 +97,7 @@ class SchedulerRole:
             return None
         if not kind.schedule:
             return None
-        return _Slots(kind.schedule, kind.timezone or self.runtime.context.settings.timezone, dated=kind.dated)
+        return _Slots(kind.schedule, kind.timezone or self.runtime.context.settings.timezone, kind.dated)
 
     async def _start_due(self, source: Source, trigger: _Slots) -> None:
         """Run the due slots of a source, unless they run already."""

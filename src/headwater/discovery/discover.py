@@ -32,17 +32,15 @@ _PART_ITEMS = 100  # items of a kind that is saved in parts
 _BATCH_URLS = 2000  # URLs submitted in one transaction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryRunner:
     """Runs the kinds of claimed sources."""
 
-    def __init__(
-        self, *, database: Database, gate: Gate, sandbox: Sandbox, clock: Clock, writer: DiscoveryWriter
-    ) -> None:
-        self._database = database
-        self._gate = gate
-        self._sandbox = sandbox
-        self._clock = clock
-        self._writer = writer
+    database: Database
+    gate: Gate
+    sandbox: Sandbox
+    clock: Clock
+    writer: DiscoveryWriter
 
     async def execute(self, found: DiscoveryResult, slot: WorkerSlot | None) -> None:
         """Run the kind, and collect its results in `found`, also if it fails. A kind's fault is a HeadwaterError."""
@@ -50,13 +48,13 @@ class DiscoveryRunner:
         timeout = asyncio.timeout(kind.deadline)
         while_waiting = partial(self._wait_for_budget, found, Deadline(timeout), slot)
         try:
-            rate = RequestRate(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
+            rate = RequestRate(self.database, self.clock, source.id, kind.gap, claim.first_request_at)
             profile = kind.fetch_profile(source.name)
-            http = Http(self._gate, self._sandbox, kind, rate, profile, while_waiting, slot)
+            http = Http(self.gate, self.sandbox, kind, rate, profile, while_waiting, slot)
             run = Run(
                 http,
                 found.state,
-                self._clock.now(),
+                self.clock.now(),
                 claim.method,
                 claim.backfill_since,
                 found.learned,
@@ -67,7 +65,7 @@ class DiscoveryRunner:
             async with timeout:
                 async for one in kind.discover(run):
                     if len(found.items) >= _PART_ITEMS:  # the state does not know this one yet
-                        await self._writer.save_part(found)
+                        await self.writer.save_part(found)
                     if isinstance(one, DiscoveredUrl):
                         found.pending_urls.append(one)
                     else:
@@ -94,7 +92,7 @@ class DiscoveryRunner:
 
     async def _submit_urls(self, found: DiscoveryResult) -> None:
         count = len(found.pending_urls)
-        submitted = await self._writer.save_urls(found)
+        submitted = await self.writer.save_urls(found)
         found.url_count += count
         found.new_urls += submitted.new
         found.refused.update(islice(submitted.refused.items(), _BATCH_URLS - len(found.refused)))
@@ -105,9 +103,9 @@ class DiscoveryRunner:
         self, found: DiscoveryResult, deadline: "Deadline", slot: WorkerSlot | None, until: datetime
     ) -> AsyncIterator[None]:
         """Save the items so far. Then pause the deadline and free the slot while a request waits for its budget."""
-        await self._writer.save_part(found)
+        await self.writer.save_part(found)
         why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
-        await self._database.run(sources.save_wait_reason, found.claim, why)
+        await self.database.run(sources.save_wait_reason, found.claim, why)
         with deadline.paused():
             async with slot.yielded() if slot else contextlib.nullcontext():
                 yield

@@ -55,7 +55,6 @@ class Poller:
         self._database = database
         self._clock = clock
         self._default_interval = timedelta(minutes=settings.poll_interval_minutes)
-        self._timezone = settings.timezone
         self._show_links = show_links
         self.found_new = asyncio.Event()  # set when a poll has found a new item or URL
         key_of = politeness.KEYS[settings.politeness_scope]
@@ -259,7 +258,7 @@ class Poller:
         new = latest = None
         if run:
             if run.day:
-                _, end = bounds(run.day, found.kind.timezone or self._timezone)
+                _, end = bounds(run.day, found.kind.timezone or self._writer.timezone)
                 new, latest = await items.finish_day(connection, source.id, run.day, run.started_at, end)
             why = _explain_refused(total.refused) if total.refused else None
             ending = RunEnding(Reason.POLLED, why, found.counters, total.items, new, latest)

@@ -96,21 +96,21 @@ class DiscoveryResult:
     saved_state: JsonObject | None = None  # the state that was saved with the parts
 
 
+@dataclass(frozen=True, slots=True)
 class DiscoveryWriter:
     """Saves discoveries. Only the holder of the poll's lease can save."""
 
-    def __init__(self, database: Database, clock: Clock, timezone: str, key_of: KeyOf) -> None:
-        self._database = database
-        self._clock = clock
-        self._timezone = timezone
-        self._key_of = key_of
+    database: Database
+    clock: Clock
+    timezone: str
+    key_of: KeyOf
 
     async def save(self, connection: Connection, found: DiscoveryResult, *, is_complete: bool = True) -> SaveResult:
         """Save the items that are not saved yet. Must run inside a transaction.
 
         An incomplete discovery changes neither the links of its category nor the daily index.
         """
-        source, run, now = found.claim.source, found.run, self._clock.now()
+        source, run, now = found.claim.source, found.run, self.clock.now()
         if not await sources.lock_poll(connection, found.claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
         saved, urls, found_items = await self._save_items(connection, found, now)
@@ -129,7 +129,7 @@ class DiscoveryWriter:
         A known page that has changed is fetched again, after all new pages.
         """
         pending, found.pending_urls = found.pending_urls, []
-        source, origin, now = found.claim.source, found.origin, self._clock.now()
+        source, origin, now = found.claim.source, found.origin, self.clock.now()
 
         async def work(connection: Connection) -> Submitted:
             if not await sources.lock_poll(connection, found.claim):
@@ -138,14 +138,14 @@ class DiscoveryWriter:
                 Candidate(one.url, source.id, origin, priority(found.kind.priority, origin, one.depth), one.depth)
                 for one in pending
             ]
-            urls = await submit(connection, candidates, now, self._key_of)
+            urls = await submit(connection, candidates, now, self.key_of)
             if changes := _find_changes(urls, ((one.url, one.changed_at) for one in pending)):
                 await frontier.record_sightings(
                     connection, changes, source.id, origin, fetched_before=now - _MIN_URL_AGE, priority=LOWEST, now=now
                 )
             return urls
 
-        return await self._database.transact(work)
+        return await self.database.transact(work)
 
     async def save_part(self, found: DiscoveryResult) -> None:
         """Save the items so far with the kind's state. The next poll continues from here if this process dies."""
@@ -160,7 +160,7 @@ class DiscoveryWriter:
             await sources.save_state(connection, found.claim, state)
             return part
 
-        found.saved += await self._database.transact(work)
+        found.saved += await self.database.transact(work)
         found.saved_state = state
         found.items.clear()
 
@@ -201,7 +201,7 @@ class DiscoveryWriter:
         weight = priority(kind.priority, origin)
         candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in listed]
         urls = (
-            await submit(connection, candidates, now, self._key_of)
+            await submit(connection, candidates, now, self.key_of)
             if kind.fetch_items
             else normalize_candidates(candidates)
         )
@@ -231,7 +231,7 @@ class DiscoveryWriter:
     async def _rebuild_days(self, connection: Connection, found: DiscoveryResult, saved: list[SavedItem]) -> None:
         """Rebuild the daily index of the day that was read, or else of the days that have new dates of items."""
         source_id, run = found.claim.source.id, found.run
-        timezone = found.kind.timezone or self._timezone
+        timezone = found.kind.timezone or self.timezone
         days: set[date] = {run.day} if run and run.day else set()
         if not days:
             dates = (moment for item in saved if item.dates_are_new for moment in (item.published_at, item.updated_at))

@@ -65,18 +65,18 @@ class Page:
         """A hash of the body."""
         return hashlib.sha256(self.response.body).hexdigest()[:32]
 
+    @property
+    def _content(self) -> tuple[bytes, str, str | None]:
+        return self.response.body, self.response.url, self.response.headers.get("content-type")
+
     async def feed(self) -> Feed:
         """Read the body as a feed."""
-        response = self.response
-        return await self.sandbox.run(
-            parse_feed, response.body, response.url, response.headers.get("content-type"), returns=Feed
-        )
+        return await self.sandbox.run(parse_feed, *self._content, returns=Feed)
 
     async def looks_like_page(self) -> bool:
         """Return whether the body looks like an HTML page."""
-        response = self.response
-        content_type = response.headers.get("content-type")
-        return await self.sandbox.run(looks_like_page, response.body, content_type, returns=bool)
+        body, _, content_type = self._content
+        return await self.sandbox.run(looks_like_page, body, content_type, returns=bool)
 
     async def json(self) -> Any:
         """Read the body as JSON."""
@@ -84,25 +84,12 @@ class Page:
 
     async def feed_links(self) -> list[FeedLink]:
         """Read the body as a page and return the feeds that it names."""
-        response = self.response
-        return await self.sandbox.run(
-            find_feed_links, response.body, response.url, response.headers.get("content-type"), returns=list[FeedLink]
-        )
+        return await self.sandbox.run(find_feed_links, *self._content, returns=list[FeedLink])
 
     async def links(self, hosts: Collection[str], patterns: Collection[str]) -> ClassifiedLinks:
         """Read the body as a page and return its links. See `classify_links` for the arguments."""
-        response = self.response
-        content_type = response.headers.get("content-type")
-        return await self.sandbox.run(
-            classify_links,
-            response.body,
-            response.url,
-            content_type,
-            list(hosts),
-            list(patterns),
-            returns=ClassifiedLinks,
-            seconds=_LINKS_SECONDS,
-        )
+        arguments = (*self._content, list(hosts), list(patterns))
+        return await self.sandbox.run(classify_links, *arguments, returns=ClassifiedLinks, seconds=_LINKS_SECONDS)
 
     async def named_sitemaps(self) -> list[str]:
         """Read the body as a robots.txt file and return the sitemaps that it names."""
@@ -110,16 +97,8 @@ class Page:
 
     async def sitemap(self, since: datetime, hosts: Collection[str], path: str) -> SitemapReading:
         """Read the body as a sitemap. See `read_sitemap` for the arguments."""
-        return await self.sandbox.run(
-            read_sitemap,
-            self.response.body,
-            self.response.url,
-            since,
-            list(hosts),
-            path,
-            returns=SitemapReading,
-            seconds=_SITEMAP_SECONDS,
-        )
+        arguments = (self.response.body, self.response.url, since, list(hosts), path)
+        return await self.sandbox.run(read_sitemap, *arguments, returns=SitemapReading, seconds=_SITEMAP_SECONDS)
 
 
 @dataclass(eq=False)

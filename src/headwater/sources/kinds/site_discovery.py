@@ -1,6 +1,7 @@
 """Find the feeds and sitemaps of a site (spec 3.3, 3.4)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import chain
 
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
@@ -30,10 +31,13 @@ async def find_feeds(http: Http, url: str, *, most: int = 10) -> list[FeedLink]:
         pass
     finder = _FeedFinder(http)
     final = page.response.url
-    await finder.try_each(_likeliest_first(await page.feed_links())[:_MOST_TRIED], most)
+    links = sorted(await page.feed_links(), key=_is_about_comments)
+    await finder.try_each(links[:_MOST_TRIED], most)
     if not finder.found:
         await finder.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
-    return finder.result()
+    if not finder.found and finder.waiting:
+        raise finder.waiting
+    return finder.found
 
 
 async def find_sitemaps(http: Http, url: str) -> list[str]:
@@ -70,13 +74,13 @@ def guessed_sitemaps(url: str) -> list[str]:
     return [join_url(path, url) for path in SITEMAP_PATHS]
 
 
+@dataclass(slots=True)
 class _FeedFinder:
     """Tries addresses one by one, and collects the feeds."""
 
-    def __init__(self, http: Http) -> None:
-        self.found: list[FeedLink] = []
-        self._http = http
-        self._waiting: NotNow | None = None
+    http: Http
+    found: list[FeedLink] = field(default_factory=list)
+    waiting: NotNow | None = None  # the first host that cannot be asked now
 
     async def try_each(self, links: Iterable[FeedLink], most: int) -> None:
         """Try addresses until enough feeds are found. Skip an address that fails."""
@@ -84,23 +88,13 @@ class _FeedFinder:
             if len(self.found) >= most:
                 return
             try:
-                feed = await (await self._http.get(link.url)).feed()
+                feed = await (await self.http.get(link.url)).feed()
             except NotNow as error:
-                self._waiting = self._waiting or error
+                self.waiting = self.waiting or error
             except HeadwaterError:
                 continue
             else:
                 self.found.append(FeedLink(link.url, link.title or feed.title))
-
-    def result(self) -> list[FeedLink]:
-        """Return the feeds. Raises NotNow if there are none and a host could not be asked."""
-        if not self.found and self._waiting:
-            raise self._waiting
-        return self.found
-
-
-def _likeliest_first(links: list[FeedLink]) -> list[FeedLink]:
-    return sorted(links, key=_is_about_comments)
 
 
 def _is_about_comments(link: FeedLink) -> bool:

@@ -27,6 +27,7 @@ _MAX_DEPTH = 3  # indexes of indexes of indexes
 _MAX_SAVED = 1_000
 _MAX_ITEMS = 5_000  # they stay in memory until the end of the run; other URLs do not
 _LONGEST_BACKFILL = timedelta(days=30)  # a site may have more sitemaps than the state can hold
+_moment = datetime.fromisoformat
 _SHARE_OF_DEADLINE = 0.8  # after which a run ends by itself, so that its state is saved
 
 
@@ -240,7 +241,3 @@ def _backfill(run: Run) -> tuple[datetime, datetime] | None:
     if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:
         return None
     return _moment(unfinished["since"]), _moment(unfinished["begun"])
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)

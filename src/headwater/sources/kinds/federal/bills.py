@@ -138,13 +138,15 @@ class _Reading:
         if not index:
             message = "The index of BILLSTATUS names no sitemaps."
             raise Unreadable(message, reason=Reason.INCOMPLETE, url=self._kind.sitemap_url)
-        unread = [one for one in index if _may_hold(one, self._wanted) and not self._known_bills.has_read(one)]
+        wanted = {*self._wanted, _NO_CONGRESS_YET}
+        unread = [one for one in index if _congress_of(one) in wanted and not self._known_bills.has_read(one)]
         return sorted(unread, key=_congress_of, reverse=True)
 
     async def bills(self, sitemap: SitemapRef) -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield the bills of a sitemap. A bill that cannot be read does not stop the others."""
         try:
-            bills = sorted(_bills(await self._sitemap(sitemap.url), self._wanted), key=_newest_congress_first)
+            listed = _bills(await self._sitemap(sitemap.url), self._wanted)
+            bills = sorted(listed, key=lambda bill: -bill.congress)
         except HeadwaterError as error:
             self._problems.add(sitemap.url, error)
             return
@@ -203,16 +205,6 @@ def _congress_of(sitemap: SitemapRef) -> int:
     """Return the Congress of a sitemap, or a high number if its name does not say."""
     series = _SERIES.search(sitemap.url)
     return int(series[1]) if series else _NO_CONGRESS_YET
-
-
-def _newest_congress_first(bill: Bill) -> int:
-    return -bill.congress
-
-
-def _may_hold(sitemap: SitemapRef, wanted: set[int]) -> bool:
-    """Return whether a sitemap may list bills of the wanted Congresses."""
-    congress = _congress_of(sitemap)
-    return congress == _NO_CONGRESS_YET or congress in wanted
 
 
 def _bills(reading: SitemapReading, wanted: set[int]) -> Iterator[Bill]:

@@ -53,12 +53,12 @@ class _Answer:
         return self.count >= MAX_COUNT
 
 
+@dataclass(frozen=True, slots=True)
 class RegisterSearch:
     """Requests to the search for a run. They update the run's counters."""
 
-    def __init__(self, run: Run, url: str) -> None:
-        self._run = run
-        self._url = url
+    run: Run
+    url: str
 
     async def read(self, first: date, last: date) -> Found:
         """Return all documents of some days, the first and the last included.
@@ -71,15 +71,15 @@ class RegisterSearch:
             await self._confirm(first, last, len(found))
             return found
 
-        found = await read_until_complete(self._run, f"What was published from {first} to {last}", read)
-        self._run.counters.total = len(found)
+        found = await read_until_complete(self.run, f"What was published from {first} to {last}", read)
+        self.run.counters.total = len(found)
         return found
 
     async def _window(self, first: date, last: date) -> Found:
         answer = await self._ask(first, last)
         found = answer.records
         if not answer.is_capped and len(found) == answer.count:
-            self._run.counters.fetched += len(found)
+            self.run.counters.fetched += len(found)
             return found
         if first < last:
             middle = first + (last - first) // 2
@@ -104,7 +104,7 @@ class RegisterSearch:
             if not following.keys() - found.keys():
                 raise IncompleteList(f"{len(found)} came of {answer.count} on {only}; page {page} has no more.")
             found |= following
-        self._run.counters.fetched += len(found)
+        self.run.counters.fetched += len(found)
         return found
 
     async def _confirm(self, first: date, last: date, found: int) -> None:
@@ -122,7 +122,7 @@ class RegisterSearch:
             ("page", str(page)),
             *(("fields[]", field) for field in _FIELDS),
         ]
-        body = await get_record(self._run, f"{self._url}?{urlencode(query)}")
+        body = await get_record(self.run, f"{self.url}?{urlencode(query)}")
         count = read_count(body)
         if count == 0 and "results" not in body:  # an empty answer has no list
             return _Answer(0, {})
