@@ -225,6 +225,23 @@ async def test_the_key_itself_is_never_kept(keyring: Keyring) -> None:
             await books.save_limit(connection, KEY, HOST, 1000, NOW)
 
 
+async def test_a_request_that_waits_for_a_connection_counts_when_it_leaves(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.4: counted from its first wait, the hour would end too early."""
+    keyring, transact = Keyring(database, bills=1), database.transact
+
+    async def wait_and_transact(work: Callable[..., Awaitable[object]], *arguments: object) -> object:
+        keyring.clock.at += 30 * MINUTE
+        return await transact(work, *arguments)
+
+    monkeypatch.setattr(database, "transact", wait_and_transact)
+    assert await keyring.spend("bills", 1) is None
+    monkeypatch.undo()
+    keyring.clock.at = NOW + HOUR + 5 * MINUTE
+    assert await keyring.spend("bills", 1) is not None
+
+
 async def test_a_missing_key_is_said_to_the_operator(database: Database) -> None:
     """Spec 1.4."""
     keyless = Budgets(database, SetClock(NOW), "", Split())

@@ -14,7 +14,7 @@ from headwater.core.errors import NotNow, OperatorError
 from headwater.core.http import Response
 from headwater.core.reasons import Reason
 from headwater.db import budgets
-from headwater.db.pool import Database
+from headwater.db.pool import Connection, Database
 
 log = structlog.get_logger()
 _LONGEST_WAIT_SECONDS = 60.0  # the host may have announced a larger limit meanwhile
@@ -59,7 +59,12 @@ class Budgets:
     async def try_acquire(self, source: str, host: str) -> datetime | None:
         """Count a request of a source, or return when the source may try again."""
         mark, child = fingerprint(self.key), self.split.child_of(source)
-        return await self.database.transact(budgets.spend, mark, host, child, self.split, self.clock.now())
+
+        async def spend(connection: Connection) -> datetime | None:
+            # Only now: the wait for a connection must not count the request earlier than it leaves.
+            return await budgets.spend(connection, mark, host, child, self.split, self.clock.now())
+
+        return await self.database.transact(spend)
 
     async def read_answer(self, host: str, response: Response) -> None:
         """Save the limit in a host's answer. A 429 stops all requests until Retry-After, or for an hour."""
