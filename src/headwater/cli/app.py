@@ -3,7 +3,7 @@
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
-from headwater.cli.common import Json, configuration, confirm, run, run_local, settings_with_logs
+from headwater.cli.common import Json, Yes, configuration, confirm, run, run_local, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
 from headwater.cli.diff import diff
@@ -19,16 +19,13 @@ from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.normalize import normalize
-from headwater.cli.output import print_json
+from headwater.cli.output import print_json, print_result
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.core.settings import Settings, markdown, masked
-
-if TYPE_CHECKING:
-    pass
 
 
 @record
@@ -49,25 +46,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
-app.add_typer(source_app, name="source")
-app.add_typer(migrate_app, name="migrate")
-app.add_typer(frontier_app, name="frontier")
-app.add_typer(canonical_app, name="canonical")
-app.add_typer(handoff_app, name="handoff")
-app.add_typer(webhook_app, name="webhook")
-app.command()(add)
-app.command()(demo)
-app.command()(today)
-app.command()(new)
-app.command()(daily)
-app.command()(ingest)
-app.command()(runs)
-app.command()(why)
-app.command()(normalize)
-app.command()(diff)
-app.command()(verify)
-app.command()(backup)
-app.command()(restore)
+for group, name in (
+    (source_app, "source"),
+    (migrate_app, "migrate"),
+    (frontier_app, "frontier"),
+    (canonical_app, "canonical"),
+    (handoff_app, "handoff"),
+    (webhook_app, "webhook"),
+):
+    app.add_typer(group, name=name)
+for function in (add, demo, today, new, daily, ingest, runs, why, normalize, diff, verify, backup, restore):
+    app.command()(function)
 
 
 @app.callback(invoke_without_command=True)
@@ -111,10 +100,7 @@ def search(
     """Search the documents, best first."""
     query = " ".join(words)
     found = run_local(lambda operations: operations.documents.search(query, limit=limit))
-    if as_json:
-        print_json(found)
-    else:
-        show.hits(query, found.hits)
+    print_result(found, lambda found: show.hits(query, found.hits), as_json=as_json)
 
 
 @app.command()
@@ -152,10 +138,8 @@ def config(
         )
         for setting in fields(Settings)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        show.print_table(rows, ("setting", "name"), ("value", "value"), ("from", "origin"))
+    columns = ("setting", "name"), ("value", "value"), ("from", "origin")
+    print_result(rows, lambda rows: show.print_table(rows, *columns), as_json=as_json)
 
 
 @migrate_app.command("up")
@@ -172,7 +156,7 @@ def migrate_down(
     only: Annotated[
         str | None, typer.Option(help="Roll back only this one: handoffs. All other parts work without it.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Roll migrations back: their tables are dropped, with all rows.
 
@@ -195,11 +179,7 @@ def migrate_status(as_json: Json = False) -> None:
     """Show which migrations are in force."""
     from headwater.app import schema
 
-    rows = run(schema.status(settings_with_logs("error")))
-    if as_json:
-        print_json(rows)
-    else:
-        show.schema(rows)
+    print_result(run(schema.status(settings_with_logs("error"))), show.schema, as_json=as_json)
 
 
 command = typer.main.get_command(app)

@@ -1,14 +1,13 @@
 """`headwater canonical run`: fetch the new links of all categories and store their articles."""
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
 
 from headwater.cli.bars import watching
 from headwater.cli.common import Json, run, settings_with_logs
-from headwater.cli.output import print_json
+from headwater.cli.output import print_result
 from headwater.cli.show import console, plain
 from headwater.core.reasons import Reason
 
@@ -34,10 +33,7 @@ def run_once(as_json: Json = False) -> None:
     totals = CanonicalTotals()
     with watching(lambda: ("articles", totals.done, totals.new or None), quiet=as_json, stays=False):
         run(run_canonical(settings, totals))
-    if as_json:
-        print_json(asdict(totals))
-    else:
-        _print_totals(totals)
+    print_result(totals, _print_totals, as_json=as_json)
 
 
 def _print_totals(totals: "CanonicalTotals") -> None:

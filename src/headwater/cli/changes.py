@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from headwater.cli.common import Json, confirm, run_live, run_local
-from headwater.cli.output import format_json, print_json
+from headwater.cli.common import Json, Yes, confirm, run_live, run_local
+from headwater.cli.output import format_json, print_json, print_result
 from headwater.cli.show import console, plain, visible
 from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from headwater.changes.operations import ChangeOperations, ChangePage
-    from headwater.db.changes import Change, Delivery, Webhook
+    from headwater.changes.operations import ChangeOperations, ChangePage, DeliveryPage
+    from headwater.db.changes import Change, Webhook
 
 webhook_app = typer.Typer(help="Webhooks: receivers of changes.", no_args_is_help=True)
 
@@ -42,12 +42,9 @@ def new(
     if follow:
         run_local(lambda operations: _follow(operations.changes, since, as_json=as_json))
         return
-    page = run_local(lambda operations: _list_changes(operations.changes, since, limit))
-    if as_json:
-        print_json(page)
-    else:
-        _print_changes(page.changes)
-        console.print(f"[dim]For later changes: headwater new --since {page.next}[/]")
+    print_result(
+        run_local(lambda operations: _list_changes(operations.changes, since, limit)), _print_page, as_json=as_json
+    )
 
 
 async def _list_changes(changes: "ChangeOperations", since: str | None, limit: int) -> "ChangePage":
@@ -60,6 +57,11 @@ async def _follow(changes: "ChangeOperations", since: str | None, *, as_json: bo
             typer.echo(format_json(change, indent=None))
         else:
             _print_changes([change])
+
+
+def _print_page(page: "ChangePage") -> None:
+    _print_changes(page.changes)
+    console.print(f"[dim]For later changes: headwater new --since {page.next}[/]")
 
 
 def _print_changes(changes: "Sequence[Change]") -> None:
@@ -113,11 +115,7 @@ def list_webhooks(as_json: Json = False) -> None:
 @webhook_app.command("show")
 def show_webhook(name: Name, as_json: Json = False) -> None:
     """Show a webhook and its state."""
-    webhook = run_local(lambda operations: operations.webhooks.get(name))
-    if as_json:
-        print_json(webhook)
-    else:
-        _print_webhook(webhook)
+    print_result(run_local(lambda operations: operations.webhooks.get(name)), _print_webhook, as_json=as_json)
 
 
 def _print_webhook(webhook: "Webhook") -> None:
@@ -134,7 +132,7 @@ def _print_webhook(webhook: "Webhook") -> None:
 
 
 @webhook_app.command()
-def remove(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def remove(name: Name, yes: Yes = False) -> None:
     """Remove a webhook with its pending deliveries."""
     confirm(f"Remove {name} with its pending deliveries?", yes=yes)
     run_local(lambda operations: operations.webhooks.remove(name))
@@ -178,25 +176,22 @@ def deliveries(
     page = run_local(
         lambda operations: operations.webhooks.list_deliveries(name, status=status, limit=limit, before=before)
     )
-    if as_json:
-        print_json(page)
-        return
+    print_result(page, _print_deliveries, as_json=as_json)
+
+
+def _print_deliveries(page: "DeliveryPage") -> None:
     if not page.deliveries:
         console.print("No deliveries match.")
     for delivery in page.deliveries:
-        _print_delivery(delivery)
-
-
-def _print_delivery(delivery: "Delivery") -> None:
-    reason = f" ({delivery.reason})" if delivery.reason and str(delivery.reason) != delivery.status else ""
-    due = f", due {delivery.due_at:%Y-%m-%d %H:%M:%S} UTC" if delivery.status == "pending" else ""
-    console.print(f"[bold]{delivery.id}[/]  {delivery.event}  {delivery.status}{reason}{due}")
-    console.print(f"  [dim]{plain(delivery.url)}[/]")
-    for attempt in delivery.log:
-        status = attempt.http_status or "no answer"
-        took = f", {attempt.elapsed_ms} ms" if attempt.elapsed_ms is not None else ""
-        moment = f"{attempt.ended_at:%Y-%m-%d %H:%M:%S}"
-        _print_wrapped(f"{moment}  attempt {attempt.attempt}: {status}, {attempt.reason}{took}")
+        reason = f" ({delivery.reason})" if delivery.reason and str(delivery.reason) != delivery.status else ""
+        due = f", due {delivery.due_at:%Y-%m-%d %H:%M:%S} UTC" if delivery.status == "pending" else ""
+        console.print(f"[bold]{delivery.id}[/]  {delivery.event}  {delivery.status}{reason}{due}")
+        console.print(f"  [dim]{plain(delivery.url)}[/]")
+        for attempt in delivery.log:
+            status = attempt.http_status or "no answer"
+            took = f", {attempt.elapsed_ms} ms" if attempt.elapsed_ms is not None else ""
+            moment = f"{attempt.ended_at:%Y-%m-%d %H:%M:%S}"
+            _print_wrapped(f"{moment}  attempt {attempt.attempt}: {status}, {attempt.reason}{took}")
 
 
 @webhook_app.command()
@@ -204,11 +199,8 @@ def retry(name: Name, ids: Ids = None, everything: Everything = False, as_json: 
     """Send parked deliveries again; one is dismissed if a later change of its document was delivered."""
     chosen = _choose(ids, everything=everything)
     retried = run_local(lambda operations: operations.webhooks.retry_parked(name, chosen))
-    if as_json:
-        print_json(retried)
-    else:
-        counts = f"{retried.queued:,} queued, {retried.superseded:,} superseded by a later change"
-        console.print(f"{counts}, {retried.parked:,} still parked.")
+    counts = f"{retried.queued:,} queued, {retried.superseded:,} superseded by a later change"
+    print_result(retried, lambda _: console.print(f"{counts}, {retried.parked:,} still parked."), as_json=as_json)
 
 
 @webhook_app.command()
@@ -216,10 +208,8 @@ def dismiss(name: Name, ids: Ids = None, everything: Everything = False, as_json
     """Dismiss parked deliveries: they are not sent."""
     chosen = _choose(ids, everything=everything)
     dismissed = run_local(lambda operations: operations.webhooks.dismiss_parked(name, chosen))
-    if as_json:
-        print_json(dismissed)
-    else:
-        console.print(f"{dismissed.dismissed:,} dismissed, {dismissed.parked:,} still parked.")
+    counts = f"{dismissed.dismissed:,} dismissed, {dismissed.parked:,} still parked."
+    print_result(dismissed, lambda _: console.print(counts), as_json=as_json)
 
 
 def _choose(ids: list[str] | None, *, everything: bool) -> list[str] | None:

@@ -19,6 +19,8 @@ from headwater.core.settings import Configuration, Settings, load
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations, Operations
 
+Source = Annotated[str | None, typer.Option("--source", help="Only this source.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

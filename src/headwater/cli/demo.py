@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from headwater.cli import show
+from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain, print_cut, wrap
@@ -90,32 +89,15 @@ async def _stay(opened: "Demo", report: dict[str, Any] | None) -> None:
 @contextmanager
 def show_progress(*, quiet: bool) -> "Iterator[Progress]":
     """Show the progress: live bars in a terminal; in a log a line for each stage, and more for a long one."""
-    if quiet:
-        yield lambda stage, done, total, waits_for: None
-    elif console.is_terminal:
-        yield from _bars()
-    else:
+    if not quiet and not console.is_terminal:
         yield from _stage_lines()
+        return
+    with progress_bars(quiet=quiet, width=16) as show_step:
+        yield lambda stage, done, total, waits: show_step(stage, done, total, _format_wait(waits))
 
 
-def _bars() -> "Iterator[Progress]":
-    columns = (
-        TextColumn("{task.description:<6}"),
-        BarColumn(16),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[waits]}"),
-    )
-    tasks: dict[str, TaskID] = {}
-    with Bars(*columns, console=console) as bars:
-
-        def show(stage: str, done: int, total: int, waits_for: str) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total, waits="")
-            waits = f"waiting for {plain(waits_for)}" if waits_for else ""
-            bars.update(tasks[stage], completed=done, total=total, waits=waits)
-
-        yield show
+def _format_wait(waits_for: str) -> str:
+    return f"waiting for {plain(waits_for)}" if waits_for else ""
 
 
 def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progress]":
@@ -131,7 +113,7 @@ def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progr
             begun.setdefault(stage, now)
             if now - max(shown_at, begun[stage]) < _REPEAT_SECONDS:
                 return
-            line += f" after {now - begun[stage]:.0f} s" + (f", waiting for {plain(waits_for)}" if waits_for else "")
+            line += f" after {now - begun[stage]:.0f} s" + (waits_for and f", {_format_wait(waits_for)}")
         elif stage in ended or total == 1:  # the next stage shows that a single step is done
             return
         else:

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from headwater.cli.common import Json, run_local
-from headwater.cli.output import print_json
+from headwater.cli.output import print_result
 from headwater.cli.show import console, plain, visible
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ def diff(
     async def compare(operations: "LocalOperations") -> "DocumentDiff":
         return await operations.documents.diff(await operations.documents.find(document), before, after)
 
-    found = run_local(compare)
-    if as_json:
-        print_json(found)
-    else:
-        _show(found)
+    print_result(run_local(compare), _show, as_json=as_json)
 
 
 def _show(found: "DocumentDiff") -> None:

@@ -2,25 +2,30 @@
 
 import shlex
 import sys
+import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
-from headwater.cli import show_frontier as show
-from headwater.cli.common import Json, T, confirm, parse_duration, run_local
+from headwater.cli.bars import progress_bars
+from headwater.cli.common import Json, T, Yes, confirm, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
-from headwater.cli.output import format_json, print_json
+from headwater.cli.output import format_json, print_json, print_result
+from headwater.cli.show import console, errors, plain, visible
 from headwater.core.errors import BadRequest
-from headwater.core.frontier import UrlFilter
+from headwater.core.frontier import FrontierStatus, UrlFilter
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from headwater.frontier.operations import FrontierOperations, SubmittedUrl
+    from headwater.db.frontier import UrlLine
+    from headwater.frontier.operations import FrontierOperations, FrontierStats, HostLine, SubmittedUrl, UrlPage
 
 frontier_app = typer.Typer(help="The queue of URLs, and the hosts they are asked of.", no_args_is_help=True)
 
@@ -29,7 +34,12 @@ _REASON_HELP = f"A code such as {Reason.NOT_FOUND}, {Reason.ROBOTS_BLOCKED} or {
 ReasonOption = Annotated[str | None, typer.Option("--reason", help=_REASON_HELP)]
 HostOption = Annotated[str | None, typer.Option("--host", help="A host, with its port if it has one.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="The source that first had it.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000)]
 HostArgument = Annotated[str, typer.Argument(help="A host, or a group as group:NAME.")]
+
+_REFUSED_SHOWN = 20
+_COUNTED = 1000  # the operation counts queues no further
+_HOST_WIDTH = 34
 
 
 class Slash(StrEnum):
@@ -94,8 +104,9 @@ class _Report:
         if self._as_json:
             line = {self._where: number, "given": result.given, "why": result.refusal}
             typer.echo((",\n" if self.refused else '{"refused": [\n') + format_json(line), nl=False)
-        elif self.refused < show.REFUSED_SHOWN:
-            show.refused(": ".join(filter(None, (f"{self._where} {number}", result.given, result.refusal))))
+        elif self.refused < _REFUSED_SHOWN:
+            reason = ": ".join(filter(None, (f"{self._where} {number}", result.given, result.refusal)))
+            errors.print(f"refused {plain(reason)}")
         self.refused += 1
 
     def end(self) -> None:
@@ -103,7 +114,9 @@ class _Report:
             head = "\n" if self.refused else '{"refused": [\n'
             typer.echo(f'{head}], "new": {self.new}, "known": {self.known}}}')
         else:
-            show.submitted(self.new, self.known, self.refused)
+            if self.refused > _REFUSED_SHOWN:
+                errors.print(f"and {self.refused - _REFUSED_SHOWN:,} more; --json lists them all")
+            console.print(f"{self.new:,} new, {self.known:,} known, {self.refused:,} refused.")
 
 
 async def _submit_all(
@@ -120,9 +133,9 @@ async def _submit_all(
         for (number, _), result in zip(batch, results, strict=True):
             report.add(number, result)
         batch.clear()
-        progress(given.done, report.total)
+        show_step("submit", given.done, given.total, f"{report.total:,} submitted")
 
-    with show.progress("submitted", given.total, quiet=as_json) as progress:
+    with progress_bars(TaskProgressColumn(), TimeElapsedColumn(), quiet=as_json) as show_step:
         async for numbered in given.read():
             batch.append(numbered)
             if len(batch) == BATCH:
@@ -140,43 +153,34 @@ def list_urls(
     reason: ReasonOption = None,
     host: HostOption = None,
     source: SourceOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+    limit: Limit = 50,
     after: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Continue after this id.")] = 0,
     as_json: Json = False,
 ) -> None:
     """List URLs, oldest first: how each ended, or why it still waits and until when."""
     page = _ask(lambda ops: ops.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after))
-    if as_json:
-        print_json(page)
-        return
     filters = {"status": status, "reason": reason, "host": host, "source": source}
-    show.urls(page, _format_command("list", limit=limit, **filters, after=page.next) if page.next else None)
+    next_page = _format_command("list", limit=limit, **filters, after=page.next) if page.next else None
+    print_result(page, lambda page: _print_urls(page, next_page), as_json=as_json)
 
 
 @frontier_app.command()
 def stats(as_json: Json = False) -> None:
     """Count URLs by status and reason, and hosts by state."""
-    counts = _ask(lambda frontier: frontier.get_stats())
-    if as_json:
-        print_json(counts)
-    else:
-        show.stats(counts)
+    print_result(_ask(lambda frontier: frontier.get_stats()), _print_stats, as_json=as_json)
 
 
 @frontier_app.command()
 def hosts(
     state: Annotated[str | None, typer.Option(help="closed, in_use, blocked, waiting or idle.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+    limit: Limit = 50,
     after: Annotated[str, typer.Option(help="Continue after this host.")] = "",
     as_json: Json = False,
 ) -> None:
     """List hosts by name: state and why, delay between two requests, next turn, queue."""
     page = _ask(lambda frontier: frontier.list_hosts(state=state, limit=limit, after=after))
-    if as_json:
-        print_json(page)
-    else:
-        next_page = _format_command("hosts", limit=limit, state=state, after=page.next) if page.next else None
-        show.hosts(page.hosts, next_page)
+    next_page = _format_command("hosts", limit=limit, state=state, after=page.next) if page.next else None
+    print_result(page, lambda page: _print_hosts(page.hosts, next_page), as_json=as_json)
 
 
 @frontier_app.command()
@@ -188,7 +192,7 @@ def retry(
     host: HostOption = None,
     source: SourceOption = None,
     priority: Annotated[int, typer.Option(min=1, max=10, help="10 goes first.")] = 5,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Fetch URLs again, whatever their end: the given URLs, or with --all those that match the filters."""
@@ -204,7 +208,11 @@ def retry(
     if as_json:
         print_json({"queued": queued, "fetching": fetching})
     else:
-        show.retried(queued, fetching, being_fetched)
+        console.print(f"{queued:,} queued to be fetched again.")
+        if fetching:
+            console.print(f"{fetching:,} being fetched just now, left as they are.")
+        for url in being_fetched:
+            console.print(f"  {plain(url)}")
 
 
 async def _retry_all(
@@ -215,11 +223,11 @@ async def _retry_all(
     chosen = ", ".join(f"{name} {value}" for name, value in named.items() if value)
     confirm(f"Fetch again {'all' if total is None else f'{total:,}'} URLs with {chosen}?", yes=yes)
     queued = fetching = 0
-    with show.progress("queued", total, quiet=quiet) as progress:
+    with progress_bars(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet) as show_step:
         async for retried in frontier.retry_all(filters, priority):
             queued += retried.queued
             fetching += retried.fetching
-            progress(queued + fetching, queued)
+            show_step("retry", queued + fetching, total, f"{queued:,} queued")
     return queued, fetching
 
 
@@ -230,13 +238,13 @@ def block(
 ) -> None:
     """Send no request to a host, or to hosts that share its turn. Its queued URLs wait."""
     how_long = parse_duration(lasting, "--for") if lasting is not None else None
-    show.hosts([_ask(lambda frontier: frontier.close_host(host, how_long))])
+    _print_hosts([_ask(lambda frontier: frontier.close_host(host, how_long))])
 
 
 @frontier_app.command()
 def release(host: HostArgument) -> None:
     """Release a closed, blocked or slowed host."""
-    show.hosts([_ask(lambda frontier: frontier.open_host(host))])
+    _print_hosts([_ask(lambda frontier: frontier.open_host(host))])
 
 
 @frontier_app.command()
@@ -245,19 +253,80 @@ def group(
     members: Annotated[list[str], typer.Argument(metavar="HOST")],
 ) -> None:
     """Give hosts one turn: while one is asked the others wait, and all have the delay of the slowest."""
-    show.hosts(_ask(lambda frontier: frontier.group_hosts(name, members)))
+    _print_hosts(_ask(lambda frontier: frontier.group_hosts(name, members)))
 
 
 @frontier_app.command()
 def ungroup(members: Annotated[list[str], typer.Argument(metavar="HOST")]) -> None:
     """Give hosts the turn back that the settings say."""
-    show.hosts(_ask(lambda frontier: frontier.ungroup_hosts(members)))
+    _print_hosts(_ask(lambda frontier: frontier.ungroup_hosts(members)))
 
 
 @frontier_app.command()
 def slash(host: HostArgument, what: Annotated[Slash, typer.Argument(help="keep: /a/ and /a are two pages.")]) -> None:
     """Keep or strip trailing slashes in the URLs of a host. Known URLs stay as they are."""
-    show.slash(_ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP)))
+    found = _ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP))
+    pages = "two pages" if found.keeps_slash else "one page"
+    console.print(f"On {plain(found.host)} /a/ and /a are {pages} from now on.")
+
+
+def _print_urls(page: "UrlPage", next_page: str | None) -> None:
+    if not page.urls:
+        console.print("No URLs match.")
+        return
+    console.print(f"[bold]{'id':>9}  {'status':<9} {'why':<20} {'when (UTC)':<16} source[/]")
+    for url in page.urls:
+        why = ":".join(filter(None, (url.reason or url.waiting_reason or "-", url.kept_failing)))
+        source = visible(url.source)
+        console.print(f"{url.id:>9}  {url.status:<9} {why:<20} {_when(url):<16} {escape(source[:20])}")
+        console.print(f"{'':>9}  [dim]{plain(url.url)}[/]")
+    if next_page:
+        console.print(f"\nMore: {plain(next_page)}")
+
+
+def _when(url: "UrlLine") -> str:
+    match url.status:
+        case FrontierStatus.FETCHING:
+            return "now"
+        case FrontierStatus.PENDING:
+            return f"due {url.due_at:%m-%d %H:%M}" if url.due_at else "when released"
+        case _:
+            return f"{url.last_fetched_at:%m-%d %H:%M}" if url.last_fetched_at else "-"
+
+
+def _print_stats(counts: "FrontierStats") -> None:
+    for status, urls in counts.urls.items():
+        reasons = sorted(counts.reasons.get(status, {}).items(), key=lambda pair: -pair[1])
+        words = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
+        head = f"{status:<9} {urls:>12,}  "
+        console.print(textwrap.fill(head + words, 80, subsequent_indent=" " * len(head)))
+    by_host = counts.hosts
+    console.print(
+        f"hosts     {by_host.with_work:,} with work, {by_host.in_use:,} in use, {by_host.blocked:,} blocked, "
+        f"{by_host.closed:,} closed"
+    )
+
+
+def _print_hosts(lines: "Sequence[HostLine]", next_page: str | None = None) -> None:
+    if not lines:
+        console.print("No hosts match.")
+        return
+    console.print(f"[bold]{'host':<{_HOST_WIDTH}} {'state':<8} {'delay':>8}  {'next turn (UTC)':<15} {'queue':>7}[/]")
+    for host in lines:
+        name = visible(host.host)
+        head = f"{name:<{_HOST_WIDTH}}" if len(name) <= _HOST_WIDTH else f"{name}\n{'':<{_HOST_WIDTH}}"
+        turn = f"{host.next_turn_at:%m-%d %H:%M:%S}" if host.next_turn_at else "-"
+        state = host.state.replace("_", " ")
+        console.print(escape(f"{head} {state:<8} {host.delay_ms / 1000:>6g} s  {turn:<15} {_queue(host.queued):>7}"))
+        console.print(textwrap.fill(host.why, 80, initial_indent="  ", subsequent_indent="  "), style="dim")
+    if next_page:
+        console.print(f"\nMore: {plain(next_page)}")
+
+
+def _queue(queued: int | None) -> str:
+    if queued is None:
+        return "-"
+    return f"{_COUNTED:,}+" if queued > _COUNTED else f"{queued:,}"
 
 
 def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:

@@ -1,13 +1,14 @@
 """`headwater handoff`: list hand-offs and jobs, and retry the failed ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common import Json, confirm, run_local
-from headwater.cli.output import print_json
+from headwater.cli.common import Json, Source, Yes, confirm, run_local
+from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console, plain
 from headwater.core.errors import BadRequest
 from headwater.core.record import LARGEST_ID
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 handoff_app = typer.Typer(help="Hand-offs of items, and the jobs that wait for their pages.", no_args_is_help=True)
 
-Source = Annotated[str | None, typer.Option(help="Only this source.")]
 RunId = Annotated[
     int | None, typer.Option("--run", min=1, max=LARGEST_ID, help="Only items that this run touched last.")
 ]
@@ -44,10 +44,7 @@ def list_handoffs(
 
     only = HandoffFilter(source, status, run_id)
     page = run_local(lambda operations: operations.handoffs.list_handoffs(only, limit=limit, offset=offset))
-    if as_json:
-        print_json(page)
-    else:
-        _print_handoffs(page.handoffs, page.total, offset)
+    print_result(page, lambda page: _print_handoffs(page.handoffs, page.total, offset), as_json=as_json)
 
 
 @handoff_app.command("show")
@@ -99,10 +96,7 @@ def list_jobs(
 
     only = JobFilter(source, status, run_id, reason)
     page = run_local(lambda operations: operations.handoffs.list_jobs(only, limit=limit, offset=offset))
-    if as_json:
-        print_json(page)
-    else:
-        _print_jobs(page.jobs, page.total, offset)
+    print_result(page, lambda page: _print_jobs(page.jobs, page.total, offset), as_json=as_json)
 
 
 @handoff_app.command("retry")
@@ -112,7 +106,7 @@ def retry(
     source: Source = None,
     reason: FailedReason = None,
     run_id: RunId = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Retry failed hand-offs or their jobs by number; with --all, every failed job that matches the filters."""
@@ -123,13 +117,9 @@ def retry(
     if everything:
         only = JobFilter(source, "failed", run_id, reason)
         retried = run_local(lambda operations: _retry_jobs(operations.handoffs, only, yes=yes))
-        if as_json:
-            print_json(retried)
-        else:
-            jobs = (
-                "1 job waits for its page" if retried.retried == 1 else f"{retried.retried:,} jobs wait for their pages"
-            )
-            console.print(f"{jobs} again." if retried.retried else "No failed jobs match.")
+        jobs = "1 job waits for its page" if retried.retried == 1 else f"{retried.retried:,} jobs wait for their pages"
+        message = f"{jobs} again." if retried.retried else "No failed jobs match."
+        print_result(retried, lambda _: console.print(message), as_json=as_json)
         return
     found = run_local(lambda operations: _retry_handoffs(operations.handoffs, handoff_ids or []))
     if as_json:
@@ -149,42 +139,41 @@ async def _retry_handoffs(operations: "HandoffOperations", ids: list[int]) -> "l
 
 
 def _print_handoffs(handoffs: "Sequence[Handoff]", total: int, offset: int) -> None:
-    if not handoffs:
-        console.print("No hand-offs match." if not total else f"There are only {total:,}.")
-        return
-    console.print(
-        f"[dim]{'hand-off':>9}  {'status':<9}  {'updated, UTC':<16}  {'run':>6}  {'reason':<28}  job, source[/]"
-    )
-    for handoff in handoffs:
-        job = f"job {handoff.job_id} {handoff.job_status}" if handoff.job_id else "no job"
-        failed = f" ({handoff.job_reason})" if handoff.job_reason else ""
-        console.print(
-            f"{handoff.handoff_id:>9}  {_format_status(handoff.status)}  {handoff.updated_at:%Y-%m-%d %H:%M}  "
-            f"{handoff.scrape_run_id or '-':>6}  {handoff.reason_code:<28}  {job}{failed}  {plain(handoff.source)}"
-        )
-        console.print(f"{'':>9}  [dim]{plain(handoff.url)}[/]")
-    _print_range(len(handoffs), total, offset)
+    head = f"{'hand-off':>9}  {'status':<9}  {'updated, UTC':<16}  {'run':>6}  {'reason':<28}  job, source"
+    with _table("hand-offs", head, len(handoffs), total, offset):
+        for handoff in handoffs:
+            job = f"job {handoff.job_id} {handoff.job_status}" if handoff.job_id else "no job"
+            failed = f" ({handoff.job_reason})" if handoff.job_reason else ""
+            console.print(
+                f"{handoff.handoff_id:>9}  {_format_status(handoff.status)}  {handoff.updated_at:%Y-%m-%d %H:%M}  "
+                f"{handoff.scrape_run_id or '-':>6}  {handoff.reason_code:<28}  {job}{failed}  {plain(handoff.source)}"
+            )
+            console.print(f"{'':>9}  [dim]{plain(handoff.url)}[/]")
 
 
 def _print_jobs(jobs: "Sequence[Job]", total: int, offset: int) -> None:
-    if not jobs:
-        console.print("No jobs match." if not total else f"There are only {total:,}.")
-        return
-    console.print(f"[dim]{'job':>9}  {'status':<9}  {'reason, or document':<20}  {'created, UTC':<16}  source[/]")
-    for job in jobs:
-        document = f"document {job.document_id}" if job.document_id else "-"
-        console.print(
-            f"{job.job_id:>9}  {_format_status(job.status)}  {job.reason or document:<20}  "
-            f"{job.created_at:%Y-%m-%d %H:%M}  {plain(job.source)}"
-        )
-        console.print(f"{'':>9}  [dim]{plain(job.url)}[/]")
-    _print_range(len(jobs), total, offset)
+    head = f"{'job':>9}  {'status':<9}  {'reason, or document':<20}  {'created, UTC':<16}  source"
+    with _table("jobs", head, len(jobs), total, offset):
+        for job in jobs:
+            document = f"document {job.document_id}" if job.document_id else "-"
+            console.print(
+                f"{job.job_id:>9}  {_format_status(job.status)}  {job.reason or document:<20}  "
+                f"{job.created_at:%Y-%m-%d %H:%M}  {plain(job.source)}"
+            )
+            console.print(f"{'':>9}  [dim]{plain(job.url)}[/]")
+
+
+@contextmanager
+def _table(what: str, head: str, count: int, total: int, offset: int) -> Iterator[None]:
+    """Print the head of a table, and after its rows how to see more."""
+    if not count:
+        console.print(f"There are only {total:,}." if total else f"No {what} match.")
+    else:
+        console.print(f"[dim]{head}[/]")
+    yield
+    if 0 < count < total:
+        console.print(f"\n{offset + 1:,} to {offset + count:,} of {total:,}; --offset {offset + count} shows more.")
 
 
 def _format_status(status: str) -> str:
     return f"[{_COLOURS.get(status, 'yellow')}]{status:<9}[/]"
-
-
-def _print_range(count: int, total: int, offset: int) -> None:
-    if count < total:
-        console.print(f"\n{offset + 1:,} to {offset + count:,} of {total:,}; --offset {offset + count} shows more.")

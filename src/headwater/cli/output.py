@@ -5,14 +5,17 @@ import io
 import json
 import signal
 import sys
+from collections.abc import Callable
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 import typer
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+T = TypeVar("T")
 
 
 class OutputLost(Exception):
@@ -34,6 +37,11 @@ def set_up_output() -> None:
 def print_json(value: Any) -> None:
     """Print an operation's dataclass as JSON. Times and dates are in ISO 8601."""
     typer.echo(format_json(value))
+
+
+def print_result(result: T, render: Callable[[T], object], *, as_json: bool) -> None:
+    """Print an operation's dataclass as JSON, or as text."""
+    (print_json if as_json else render)(result)
 
 
 def format_json(value: Any, indent: int | None = 2) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwater.documents.operations import Hit
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
+errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _FINDING_MARGIN = 29
 _LONE_ESCAPE = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*?\]))")
 _MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from headwater.cli.show import console, plain, visible
-from headwater.cli.show_frontier import errors, progress
+from headwater.cli.bars import progress_bars
+from headwater.cli.show import console, errors, plain, visible
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 
@@ -39,8 +39,8 @@ _STAGE_WIDTH = 13
 @contextmanager
 def pages_found(*, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show the number of pages found so far."""
-    with progress("pages found", None, quiet=quiet) as bar:
-        yield lambda count: bar(count, count)
+    with progress_bars(quiet=quiet) as show_step:
+        yield lambda count: show_step("pages found", count, None)
 
 
 def added(source: "AddedSource") -> None:

@@ -1,19 +1,27 @@
 """Commands that look after the stored data: janitor, verify, backup and restore."""
 
+import functools
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
+from rich.progress import MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from headwater.cli import show_upkeep as show
-from headwater.cli.common import Json, parse_duration, run, run_local, settings_with_logs
-from headwater.cli.output import print_json
+from headwater.cli.bars import progress_bars
+from headwater.cli.common import Json, Source, parse_duration, run, run_local, settings_with_logs
+from headwater.cli.output import print_result
+from headwater.cli.show import console, plain
 from headwater.core.errors import BadRequest
 from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
+    from headwater.documents.upkeep import BackupReport, RestoreReport, SweepReport, VerifyReport
+
+_MAX_SHOWN = 10  # findings of each fault, and files
 
 
 def source_janitor(
@@ -28,31 +36,27 @@ def source_janitor(
         raise BadRequest("Name a source, or use --all.")
     age = parse_duration(older_than, "--older-than")
     report = run_local(lambda operations: operations.upkeep.sweep(name, older_than=age, dry_run=dry_run))
-    if as_json:
-        print_json(report)
-    else:
-        show.sweep(report)
+    print_result(report, print_sweep, as_json=as_json)
     raise typer.Exit(1 if any(source.error for source in report.sources) else 0)
 
 
 def verify(
-    source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
+    source: Source = None,
     since_id: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Only documents with a larger id.")] = 0,
     restart: Annotated[bool, typer.Option("--restart", help="Do not resume an interrupted verify.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare every document with its raw file. Exits 1 if one is wrong. An interrupted verify resumes later."""
+    columns = MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
 
     async def compare(operations: "LocalOperations") -> bool:
         async with AsyncExitStack() as until_shown:
-            with show.progress(quiet=as_json) as on_progress:
+            with progress_bars(*columns, quiet=as_json) as show_step:
+                on_progress = functools.partial(show_step, "verify")
                 report = await until_shown.enter_async_context(
                     operations.upkeep.verify(source=source, since_id=since_id, restart=restart, on_progress=on_progress)
                 )
-            if as_json:
-                print_json(report)
-            else:
-                show.verify(report)
+            print_result(report, print_verify, as_json=as_json)
         return not report.wrong
 
     try:
@@ -68,12 +72,9 @@ def backup(folder: Annotated[Path, typer.Argument(help="A new or an empty folder
     from headwater.documents.upkeep import back_up
 
     settings = settings_with_logs("error")
-    with show.steps(quiet=as_json) as on_step:
+    with progress_bars(quiet=as_json) as on_step:
         report = run(back_up(settings, folder.absolute(), on_step))
-    if as_json:
-        print_json(report)
-    else:
-        show.backup(report)
+    print_result(report, print_backup, as_json=as_json)
     raise typer.Exit(1 if report.missing or report.differing else 0)
 
 
@@ -82,10 +83,86 @@ def restore(folder: Annotated[Path, typer.Argument(help="The folder of a backup.
     from headwater.documents.upkeep import restore_backup
 
     settings = settings_with_logs("error")
-    with show.steps(quiet=as_json) as on_step:
+    with progress_bars(quiet=as_json) as on_step:
         report = run(restore_backup(settings, folder.absolute(), on_step))
-    if as_json:
-        print_json(report)
-    else:
-        show.restore(report)
+    print_result(report, print_restore, as_json=as_json)
     raise typer.Exit(1 if report.missing or report.differing else 0)
+
+
+def print_sweep(report: "SweepReport") -> None:
+    """Show the removed drafts, source by source."""
+    for source in report.sources:
+        if source.error:
+            console.print(plain(source.error))
+        elif source.drafts and len(report.sources) > 1:
+            console.print(f"{plain(source.name)}: {_drafts(source.drafts, source.bytes)}")
+    for name in report.without_source:
+        console.print(f"The folder {plain(name)} belongs to no source and was left alone.")
+    console.print(f"{_drafts(report.drafts, report.bytes)} {'would be removed' if report.dry_run else 'removed'}.")
+
+
+def _drafts(count: int, size: int) -> str:
+    return f"{count:,} draft{'' if count == 1 else 's'} ({decimal(size)})"
+
+
+def print_backup(report: "BackupReport") -> None:
+    """Show the contents of a backup, and how many raw files are wrong."""
+    if report.missing:
+        console.print(
+            f"{report.missing:,} of {report.documents:,} documents have no raw file here. Were they fetched on another "
+            "machine, or is a disk not mounted?"
+        )
+    if report.differing:
+        console.print(f"{report.differing:,} of {report.documents:,} documents differ from their raw file.")
+    console.print(f"{plain(report.folder)} has {_contents(report)}.")
+
+
+def print_restore(report: "RestoreReport") -> None:
+    """Show the contents of a restored backup, and which raw files are wrong."""
+    if report.missing:
+        console.print(f"{report.missing:,} of {report.documents:,} documents have no raw file in the backup.")
+    if report.differing:
+        console.print(f"{report.differing:,} of {report.documents:,} documents differ from their raw file:")
+        for path in report.differing_files[:_MAX_SHOWN]:
+            console.print(f"  {plain(path)}")
+        _show_rest(report.differing_files, report.differing)
+    console.print(f"Restored {_contents(report)}.")
+    if report.schema != report.schema_before:
+        console.print(f"The schema was updated from version {report.schema_before} to {report.schema}.")
+    console.print("`headwater verify` checks the restored documents.")
+
+
+def _contents(report: "BackupReport") -> str:
+    raw, tables = decimal(report.bytes), decimal(report.database_bytes)
+    return (
+        f"{report.documents:,} documents, {report.files:,} raw files ({raw}) and all tables ({tables}), "
+        f"as of {report.taken_at:%Y-%m-%d %H:%M:%S} UTC"
+    )
+
+
+def print_verify(report: "VerifyReport") -> None:
+    """Show the findings of a verify, fault by fault."""
+    if report.resumed_after is not None:
+        begun = f"{report.begun_at:%Y-%m-%d %H:%M} UTC"
+        console.print(f"An interrupted verify, begun at {begun}, was resumed after document {report.resumed_after}.")
+    for fault, count in report.faults.items():
+        console.print(f"\n[bold]{count:,}[/]  {fault}: {fault.sentence}")
+        found = [finding for finding in report.findings if finding.fault is fault]
+        for finding in found[:_MAX_SHOWN]:
+            console.print(f"  document {finding.document_id} of {plain(finding.source)}: {plain(finding.url)}")
+            console.print(f"    [dim]{plain(finding.raw_path)}[/] {plain(finding.detail)}")
+        _show_rest(found, count)
+    if report.faults:
+        console.print()
+    if not report.checked:
+        console.print("There are no documents to verify.")
+    elif report.wrong:
+        console.print(f"{report.wrong:,} of {report.checked:,} documents are wrong.")
+    else:
+        console.print(f"All {report.checked:,} documents are right.")
+
+
+def _show_rest(listed: Sequence[object], count: int) -> None:
+    shown = min(_MAX_SHOWN, len(listed))
+    if count > shown:
+        console.print(f"  and {count - shown:,} more: --json lists them")

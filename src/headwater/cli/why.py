@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,10 +10,10 @@ from rich.markup import escape
 
 from headwater.cli import show
 from headwater.cli.common import Json, run_local
-from headwater.cli.output import print_json
+from headwater.cli.output import print_result
 
 if TYPE_CHECKING:
-    from headwater.explain.report import WhyLine
+    from headwater.explain.report import Why
 
 MARGIN = 10
 WIDTH = 80
@@ -23,17 +22,13 @@ _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one w
 
 def why(url: Annotated[str, typer.Argument(help="The address of a page.")], as_json: Json = False) -> None:
     """Show everything that is known about a URL: its sources, its end and the reason, and what happens next."""
-    found = run_local(lambda operations: operations.why(url))
-    if as_json:
-        print_json(found)
-    else:
-        _show_lines(found.url, found.lines)
+    print_result(run_local(lambda operations: operations.why(url)), _show_lines, as_json=as_json)
 
 
-def _show_lines(url: str, lines: "Iterable[WhyLine]") -> None:
+def _show_lines(found: "Why") -> None:
     """Print labelled sentences. Sentences with the same label follow it once."""
-    show.console.print(f"[bold]{show.plain(url)}[/]")
-    for label, group in itertools.groupby(lines, key=lambda line: line.label):
+    show.console.print(f"[bold]{show.plain(found.url)}[/]")
+    for label, group in itertools.groupby(found.lines, key=lambda line: line.label):
         margin = f"[bold]{label:<{MARGIN}}[/]"
         for line in group:
             for piece in _wrap(show.visible(line.text), WIDTH - MARGIN):

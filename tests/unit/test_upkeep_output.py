@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.cli import show_upkeep
+from headwater.cli import upkeep
 from headwater.core.record import extend
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.documents.upkeep import BackupReport, RestoreReport, SourceSweep, SweepReport, VerifyReport
@@ -40,7 +40,7 @@ def finding(number: int, fault: Fault) -> Finding:
 def test_a_verify_is_shown_fault_by_fault_and_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     found = [finding(number, Fault.RAW_MISSING) for number in range(12)] + [finding(50, Fault.TEXT_DAMAGED)]
     faults = {Fault.RAW_MISSING: 1012, Fault.TEXT_DAMAGED: 1}
-    show_upkeep.verify(VerifyReport(BEGUN, 7, 5000, 3987, 1013, faults, found, 1000))
+    upkeep.print_verify(VerifyReport(BEGUN, 7, 5000, 3987, 1013, faults, found, 1000))
     printed = printed_by(capsys)
     for part in (
         "resumed after document 7.",
@@ -60,7 +60,7 @@ def test_every_fault_has_its_sentence() -> None:
 
 
 def test_the_contents_and_the_faults_of_a_backup_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    show_upkeep.backup(BACKUP)
+    upkeep.print_backup(BACKUP)
     printed = printed_by(capsys)
     for part in (
         "2 of 5,000 documents",
@@ -73,7 +73,7 @@ def test_the_contents_and_the_faults_of_a_backup_are_shown(capsys: pytest.Captur
 
 def test_a_restore_names_the_first_files_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
     files = ["a/raw/1", *["b"] * 11]
-    show_upkeep.restore(extend(BACKUP, RestoreReport, schema_before=12, differing_files=files))
+    upkeep.print_restore(extend(BACKUP, RestoreReport, schema_before=12, differing_files=files))
     printed = printed_by(capsys)
     for part in ("2 of 5,000 documents", "12 of 5,000 documents", "a/raw/1 b", " and 2 more", "from version 12 to 13."):
         assert part in printed
@@ -81,7 +81,7 @@ def test_a_restore_names_the_first_files_that_differ(capsys: pytest.CaptureFixtu
 
 def test_swept_drafts_are_shown_source_by_source(capsys: pytest.CaptureFixture[str]) -> None:
     sweeps = [SourceSweep("bills", 2, 3_400_000), SourceSweep("news", 0, 0), SourceSweep("odd", 0, 0, "The [bold].")]
-    show_upkeep.sweep(SweepReport(dry_run=False, drafts=2, bytes=3_400_000, sources=sweeps, without_source=["other"]))
+    upkeep.print_sweep(SweepReport(dry_run=False, drafts=2, bytes=3_400_000, sources=sweeps, without_source=["other"]))
     assert capsys.readouterr().out.splitlines() == [
         "bills: 2 drafts (3.4 MB)",
         "The [bold].",
