@@ -8,35 +8,24 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.html_v1 import normalize_html
+from headwater.extraction.json_v1 import normalize_json
 from headwater.extraction.sniffing import choose_normalizer
+from headwater.extraction.xml.xml_v1 import normalize_xml
 
 Selectors = Mapping[str, str] | None
 
 
-# The other normalizers are imported late: PDF needs large libraries, and JSON and XML documents are rare.
 def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
-    from headwater.extraction.pdf.pdf_v1 import normalize_pdf
+    from headwater.extraction.pdf.pdf_v1 import normalize_pdf  # imported late: it needs large libraries
 
     return normalize_pdf(body, url, content_type, selectors)
 
 
-def _normalize_json(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
-    from headwater.extraction.json_v1 import normalize_json
-
-    return normalize_json(body, url, content_type, selectors)
-
-
-def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
-    from headwater.extraction.xml.xml_v1 import normalize_xml
-
-    return normalize_xml(body, url, content_type, selectors)
-
-
 NORMALIZERS: dict[str, Callable[[bytes, str, str | None, Selectors], Article]] = {
     "html_v1": normalize_html,
-    "json_v1": _normalize_json,
+    "json_v1": normalize_json,
     "pdf_v1": _normalize_pdf,
-    "xml_v1": _normalize_xml,
+    "xml_v1": normalize_xml,
 }
 
 

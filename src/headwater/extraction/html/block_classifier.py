@@ -8,8 +8,10 @@ hundredths, so that their sum does not depend on their order.
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
+from operator import attrgetter
 
 from headwater.extraction.html.blocks import HEADINGS, SENTENCE_ENDS, Block, Element
 
@@ -24,6 +26,7 @@ _ARTICLE_NAMES = (
 )
 _MAX_SIZE_FOR_WORDS = 400  # single words say little about longer blocks
 _NO_WORDS: frozenset[str] = frozenset()
+_prose = attrgetter("prose")
 _PUNCTUATION = ".,:;!?()"
 
 # One aspect of a block: "own" (size, end, tag, links), "near" (position in the prose; the kinds of the block before,
@@ -103,20 +106,16 @@ class PageFeatures:
         return {word.strip(_PUNCTUATION) for word in block.text.lower().split()}
 
 
+@dataclass(slots=True, eq=False)
 class Position:
     """The position that blocks share if their elements are the same or alike."""
 
-    __slots__ = ("branch", "inside", "score", "share", "words", "words_score")
-
-    def __init__(
-        self, words: frozenset[str], branch: Element | None, inside: str, share: int, words_score: int
-    ) -> None:
-        self.words = words  # in the names of the element and its ancestors below the container
-        self.words_score = words_score
-        self.branch = branch  # the child of the container, or of its ancestors, that contains the element
-        self.inside = inside  # "in" or "out" of the container
-        self.share = share  # of the prose that the element contains, in steps
-        self.score: int | None = None
+    words: frozenset[str]  # in the names of the element and its ancestors below the container
+    branch: Element | None  # the child of the container, or of its ancestors, that contains the element
+    inside: str  # "in" or "out" of the container
+    share: int  # of the prose that the element contains, in steps
+    words_score: int
+    score: int | None = None
 
 
 class _Positions:
@@ -224,16 +223,11 @@ def _find_container(elements: list[Element]) -> Element:
     return container
 
 
-def _prose(element: Element) -> int:
-    return element.prose
-
-
 def _is_article(element: Element) -> bool:
     return element.tag in ("article", "main") or any(names <= element.names for names in _ARTICLE_NAMES)
 
 
 def _extent(blocks: list[Block], positions: list[Position]) -> tuple[int, int]:
-    """Return the numbers of the first and the last block of prose in the container."""
     prose = [number for number, block in enumerate(blocks) if block.is_prose and positions[number].inside == "in"]
     return (prose[0], prose[-1]) if prose else (0, len(blocks))
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
@@ -55,19 +56,17 @@ def _find_tag_ids() -> dict[int, str]:
 _TAGS = _find_tag_ids()
 
 
+@dataclass(slots=True, eq=False)
 class Element:
     """An element that begins a new line, with the sizes of all blocks in it."""
 
-    __slots__ = ("links", "names", "order", "parent", "prose", "size", "tag")
-
-    def __init__(self, tag: str, parent: "Element | None", names: frozenset[str], order: int) -> None:
-        self.tag = tag
-        self.parent = parent
-        self.names = names
-        self.order = order
-        self.size = 0  # of all blocks in the element
-        self.links = 0  # of the text within links
-        self.prose = 0  # of the blocks that read like sentences
+    tag: str
+    parent: "Element | None"
+    names: frozenset[str]
+    order: int
+    size: int = 0  # of all blocks in the element
+    links: int = 0  # of the text within links
+    prose: int = 0  # of the blocks that read like sentences
 
     def add(self, size: int, links: int, prose: int) -> None:
         """Add the sizes of a block, or of all blocks of a child."""

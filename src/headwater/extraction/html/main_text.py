@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from lxml import etree, html
 
@@ -76,7 +77,7 @@ def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -
         # trafilatura also reads text outside of blocks, such as text in templates.
         return MainText(found, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
     # The page is too small or too unusual to score.
-    kept = kept or [block for block in blocks if not _is_around_text(block)]
+    kept = kept or [block for block in blocks if not _is_aside(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
 
 
@@ -105,10 +106,6 @@ def _letters(text: str) -> str:
 
 def _text(blocks: Sequence[Block]) -> str:
     return "\n\n".join(block.text for block in blocks)
-
-
-def _is_around_text(block: Block) -> bool:
-    return any(element.tag in AROUND_THE_TEXT for element in block.element.near())
 
 
 def _is_slow_for_trafilatura(tree: html.HtmlElement) -> bool:
@@ -175,10 +172,6 @@ def section_text(section: Element, blocks: Sequence[Block]) -> list[Block]:
     return [block for block in below if not _is_aside(block, section)]
 
 
-def _is_aside(block: Block, section: Element) -> bool:
-    for element in block.element.near():
-        if element is section:
-            return False
-        if element.tag in AROUND_THE_TEXT:
-            return True
-    return False
+def _is_aside(block: Block, section: Element | None = None) -> bool:
+    inside = takewhile(lambda element: element is not section, block.element.near())
+    return any(element.tag in AROUND_THE_TEXT for element in inside)

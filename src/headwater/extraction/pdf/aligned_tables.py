@@ -199,7 +199,6 @@ def _is_row(line: Line, columns: Sequence[Column]) -> bool:
 
 
 def _merge_double_lines(places: Sequence[float]) -> list[float]:
-    """Return each double line once."""
     return [place for number, place in enumerate(places) if not number or place - places[number - 1] > 3]
 
 

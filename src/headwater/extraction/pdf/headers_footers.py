@@ -1,11 +1,12 @@
 """Remove headers, footers, page numbers and line numbers from pages."""
 
-import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
+from operator import attrgetter
 from statistics import median
 
 from headwater.extraction.pdf.lines import Line, make_lines
@@ -262,7 +263,7 @@ def _find_line_numbers(page: PageContent) -> list[Word]:
 
 
 def _is_even(numbers: Sequence[Word]) -> bool:
-    steps = [below.middle - above.middle for above, below in itertools.pairwise(numbers)]
+    steps = [below.middle - above.middle for above, below in pairwise(numbers)]
     usual = median(steps)
     return sum(abs(step - usual) > _UNEVEN * usual for step in steps) <= _EXCEPTIONS * len(steps)
 
@@ -285,8 +286,7 @@ def _count_lines_unlike_list(numbers: Sequence[Word], words: Sequence[Word]) -> 
     ]
     longest = max((line[-1].x1 - line[0].x0 for line in lines if line), default=0.0)
     within = sum(
-        _fills(above, longest) and bool(line) and line[0].text[:1].islower()
-        for above, line in itertools.pairwise(lines)
+        _fills(above, longest) and bool(line) and line[0].text[:1].islower() for above, line in pairwise(lines)
     )
     return within + sum(not line for line in lines)
 
@@ -308,28 +308,19 @@ def _find_known_line_numbers(page: PageContent, columns: Sequence[float]) -> lis
 
 def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
     """Group small numbers that are above each other. The column with most numbers comes first."""
-    numbers = sorted(
-        (
-            word
-            for word in words
-            if word.text.isascii() and word.text.isdigit() and 0 < int(word.text[:4]) <= _MAX_LINES
-        ),
-        key=lambda word: word.x1,
-    )
+    numbers = [
+        word for word in words if word.text.isascii() and word.text.isdigit() and 0 < int(word.text[:4]) <= _MAX_LINES
+    ]
     columns: list[list[Word]] = []
-    for word in numbers:
-        if columns and word.x1 - columns[-1][-1].x1 <= _MARGIN:
-            columns[-1].append(word)
-        else:
-            columns.append([word])
     # Left-aligned numbers of one and of two digits end at different positions.
-    by_start: list[list[Word]] = []
-    for word in sorted(numbers, key=lambda word: word.x0):
-        if by_start and word.x0 - by_start[-1][-1].x0 <= _MARGIN:
-            by_start[-1].append(word)
-        else:
-            by_start.append([word])
-    return sorted(columns + by_start, key=len, reverse=True)[:4]
+    for edge in (attrgetter("x1"), attrgetter("x0")):
+        place = -math.inf
+        for word in sorted(numbers, key=edge):
+            if edge(word) - place > _MARGIN:
+                columns.append([])
+            columns[-1].append(word)
+            place = edge(word)
+    return sorted(columns, key=len, reverse=True)[:4]
 
 
 def _count_from_one(column: Sequence[Word]) -> list[Word]:

@@ -86,7 +86,6 @@ def line_spacing(pages: Iterable[Sequence[Line]]) -> float:
 
 
 def _begins_paragraph(before: Line, line: Line, spacing: float, left: float, right: float) -> bool:
-    """Return whether a line begins a paragraph."""
     size = max(1.0, line.size)
     if before.text.endswith(SOFT_HYPHEN):
         return False

@@ -42,13 +42,6 @@ _MAX_ANNOTATIONS = 5000  # annotations and form fields of one page; more of them
 _THUMBNAIL = 400  # pixels; enough to see a line
 _ASIDE = 1.0  # points; a size too small for a heading
 _WIDE = 0.4  # of a page; a line across columns
-_UNREADABLE = {
-    BodyStatus.EMPTY_TEXT: Reason.EMPTY_TEXT,
-    BodyStatus.ENCRYPTED: Reason.ENCRYPTED,
-    BodyStatus.BROKEN: Reason.BROKEN,
-    BodyStatus.NOT_A_PDF: Reason.NOT_A_PDF,
-    BodyStatus.TOO_LARGE: Reason.TOO_LARGE,
-}
 _ONE_AT_A_TIME = threading.Lock()
 _TRUST = {"text": 0.9, "title": 0.8}  # some files keep the title of the file that they were made from
 _PAGES_TO_MEASURE = 50  # to measure gutters and line spacing
@@ -90,7 +83,8 @@ def _extract(body: bytes) -> PdfDocument:
 def normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Return the article of a PDF. A scan has an empty text. Raises Unreadable if there is nothing to keep."""
     read = extract_pdf(body)
-    if reason := _UNREADABLE.get(read.status):
+    if read.status not in (BodyStatus.OK, BodyStatus.SCANNED_NO_TEXT):
+        reason = Reason.of(read.status)
         raise Unreadable(reason.sentence, reason=reason, url=url)
     provenance = {"text": "pdf"} if read.markdown else {}
     if read.title:
@@ -166,7 +160,6 @@ def _is_scan(page: PageContent) -> bool:
 
 
 def _has_drawing(document: pypdfium2.PdfDocument) -> bool:
-    """Return whether any page has a drawing."""
     return any(_has_two_colours(page) for number in range(len(document)) if (page := _open_page(document, number)))
 
 

@@ -16,7 +16,7 @@ def local_name(element: etree._Element) -> str:
 
 def iter_children(element: etree._Element) -> Iterator[etree._Element]:
     """Yield the children of an element, but no unresolved entity references."""
-    return (child for child in element if isinstance(child.tag, str))
+    return element.iterchildren("{*}*")
 
 
 def get_text(element: etree._Element, skipped: Collection[str] = _NONE) -> str:
@@ -40,10 +40,7 @@ def find_text(element: etree._Element, *paths: str) -> str:
 
 def find_all(element: etree._Element, path: str) -> Iterator[etree._Element]:
     """Yield the elements at a path of names."""
-    name, _, rest = path.partition("/")
-    for child in iter_children(element):
-        if local_name(child) == name:
-            yield from find_all(child, rest) if rest else (child,)
+    return element.iterfind("/".join(f"{{*}}{name}" for name in path.split("/")))
 
 
 def _texts(element: etree._Element, skipped: Collection[str]) -> Iterator[str]:
