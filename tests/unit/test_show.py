@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headwater.app.doctor_finding import Finding, State
 from headwater.canonical.operations import CanonicalTotals
-from headwater.cli import demo, show, show_sources
+from headwater.cli import demo, documents, show, show_sources
 from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
@@ -45,7 +45,7 @@ def test_markup_in_a_text_from_outside_has_no_effect(text: str) -> None:
 
 @given(HOSTILE_TEXT)
 def test_matches_are_highlighted_among_any_brackets(text: str) -> None:
-    shown = show._snippet(f"⟦found⟧ {text}").plain
+    shown = documents._highlight_matches(f"⟦found⟧ {text}").plain
     assert shown.startswith("  found")
     assert_harmless(shown)
 
@@ -73,8 +73,8 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
     show.day(date(2026, 3, 3), [make_item("NEW")])
     hit = Hit(1, "http://board.demo.test/", "board.demo.test", HOSTILE_TITLE, None, 1.0, HOSTILE_TITLE)
-    show.hits(HOSTILE_TITLE, [hit])
-    show.hits(HOSTILE_TITLE, [])
+    documents.print_hits(HOSTILE_TITLE, [hit])
+    documents.print_hits(HOSTILE_TITLE, [])
     polled = PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE})
     show_sources.added(describe_added(polled, []))
     show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})

@@ -11,18 +11,16 @@ from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
-from headwater.cli.common import Json, Yes, configuration, confirm, run, run_local, settings_with_logs
+from headwater.cli.common import Json, Yes, configuration, confirm, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
-from headwater.cli.diff import diff
+from headwater.cli.documents import diff, normalize, search, why
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
-from headwater.cli.normalize import normalize
 from headwater.cli.output import print_json, print_result
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
-from headwater.cli.why import why
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.core.settings import Settings, markdown, masked
@@ -55,7 +53,7 @@ for group, name in (
     (webhook_app, "webhook"),
 ):
     app.add_typer(group, name=name)
-for function in (add, demo, today, new, daily, ingest, runs, why, normalize, diff, verify, backup, restore):
+for function in (add, search, demo, today, new, daily, ingest, runs, why, normalize, diff, verify, backup, restore):
     app.command()(function)
 
 
@@ -84,23 +82,6 @@ def worker() -> None:
 
     settings = settings_with_logs()
     run(serve(settings, [RoleName.FETCHER]))
-
-
-@app.command()
-def search(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            help='Words, "a phrase", or, -not; quote them all, or put -- before a word that starts with a dash.'
-        ),
-    ],
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
-    as_json: Json = False,
-) -> None:
-    """Search the documents, best first."""
-    query = " ".join(words)
-    found = run_local(lambda operations: operations.documents.search(query, limit=limit))
-    print_result(found, lambda found: show.hits(query, found.hits), as_json=as_json)
 
 
 @app.command()
@@ -153,9 +134,7 @@ def migrate_up() -> None:
 @migrate_app.command("down")
 def migrate_down(
     to: Annotated[int | None, typer.Option(min=0, help="The newest migration to keep; 0 rolls all back.")] = None,
-    only: Annotated[
-        str | None, typer.Option(help="Roll back only this one: handoffs. All other parts work without it.")
-    ] = None,
+    only: Annotated[str | None, typer.Option(help="Roll back only this optional one: handoffs.")] = None,
     yes: Yes = False,
 ) -> None:
     """Roll migrations back: their tables are dropped, with all rows.

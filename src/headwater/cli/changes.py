@@ -28,17 +28,12 @@ _COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "failed"
 
 
 def new(
-    since: Annotated[
-        str | None,
-        typer.Option(help="A cursor of an earlier output, or a day or time (UTC); by default 24 hours ago."),
-    ] = None,
+    since: Annotated[str | None, typer.Option(help="A cursor, a day or a time (UTC); by default 24 hours ago.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Continue with new changes until stopped. With --json one line each.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with new changes until stopped.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show new and changed documents, and failed jobs; no change is missed."""
+    """Show new and changed documents, and failed jobs; no change is missed. --follow --json prints one line each."""
     if follow:
         run_local(lambda operations: _follow(operations.changes, since, as_json=as_json))
         return
@@ -79,12 +74,8 @@ def _print_changes(changes: "Sequence[Change]") -> None:
 def add(
     name: Annotated[str, typer.Argument(help="A name for the webhook.")],
     url: Annotated[str, typer.Argument(help="The address that deliveries are posted to.")],
-    event: Annotated[
-        list[str] | None, typer.Option(help="document.ready or job.failed; may be repeated; by default both.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="The cursor, day or time (UTC) of the first change; by default now.")
-    ] = None,
+    event: Annotated[list[str] | None, typer.Option(help="document.ready or job.failed; by default both.")] = None,
+    since: Annotated[str | None, typer.Option(help="A cursor, a day or a time (UTC); by default now.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add a webhook, and show the secret that signs its deliveries. The secret is never shown again."""

@@ -71,9 +71,7 @@ def daily(
 
 def ingest(
     source: Annotated[str, typer.Argument(help="A source of dated days, such as govuk.")],
-    day: Annotated[
-        str | None, typer.Option("--date", help="The day as YYYY-MM-DD; by default the last that is over.")
-    ] = None,
+    day: Annotated[str | None, typer.Option("--date", help="YYYY-MM-DD; by default the last day that is over.")] = None,
     as_json: Json = False,
 ) -> None:
     """Read a day of a source now, and show the result. Exits 1 if the day could not be read to its end."""

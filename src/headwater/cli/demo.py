@@ -32,9 +32,7 @@ _REPEAT_SECONDS = 10.0
 
 def demo(
     as_json: Json = False,
-    data: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and continue with it next time.")
-    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="FOLDER", help="Keep the data here for the next time.")] = None,
     stay: Annotated[bool, typer.Option("--serve", help="Keep serving the web and the API afterwards.")] = False,
 ) -> None:
     """Run the whole flow offline, on a small web on this machine. Exits 0 only if all checks pass."""

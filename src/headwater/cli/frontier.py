@@ -3,6 +3,7 @@
 import shlex
 import sys
 import textwrap
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,12 +52,8 @@ class Slash(StrEnum):
 
 @frontier_app.command()
 def submit(
-    urls: Annotated[
-        list[str] | None, typer.Argument(metavar="URL", help="URLs; - reads them from standard input.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A file with one URL on each line; blank lines and # comments are skipped.")
-    ] = None,
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL", help="URLs; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with one URL on each line, or with # comments.")] = None,
     source: Annotated[str | None, typer.Option(help="The source they are counted for; by default manual.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -84,13 +81,15 @@ def _choose_input(urls: list[str] | None, file: Path | None) -> Arguments | Line
     raise BadRequest("Give addresses, or --file FILE, or pipe them in.")
 
 
+@dataclass(slots=True)
 class _Report:
     """Counts results, and writes refusals while they come, so that a million refusals need no memory."""
 
-    def __init__(self, where: str, *, as_json: bool) -> None:
-        self._where = where
-        self._as_json = as_json
-        self.new = self.known = self.refused = 0
+    where: str
+    as_json: bool
+    new: int = 0
+    known: int = 0
+    refused: int = 0
 
     @property
     def total(self) -> int:
@@ -101,16 +100,16 @@ class _Report:
             self.new += result.is_new
             self.known += not result.is_new
             return
-        if self._as_json:
-            line = {self._where: number, "given": result.given, "why": result.refusal}
+        if self.as_json:
+            line = {self.where: number, "given": result.given, "why": result.refusal}
             typer.echo((",\n" if self.refused else '{"refused": [\n') + format_json(line), nl=False)
         elif self.refused < _REFUSED_SHOWN:
-            reason = ": ".join(filter(None, (f"{self._where} {number}", result.given, result.refusal)))
+            reason = ": ".join(filter(None, (f"{self.where} {number}", result.given, result.refusal)))
             errors.print(f"refused {plain(reason)}")
         self.refused += 1
 
     def end(self) -> None:
-        if self._as_json:
+        if self.as_json:
             head = "\n" if self.refused else '{"refused": [\n'
             typer.echo(f'{head}], "new": {self.new}, "known": {self.known}}}')
         else:
@@ -125,7 +124,7 @@ async def _submit_all(
     """Submit URLs batch by batch and report the results. Return whether any URL was accepted."""
     from headwater.frontier.operations import BATCH
 
-    report = _Report(given.where, as_json=as_json)
+    report = _Report(given.where, as_json)
     batch: list[Numbered] = []
 
     async def submit_batch() -> None:

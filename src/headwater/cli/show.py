@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from headwater.app.doctor import Finding
     from headwater.app.schema import MigrationStatus
     from headwater.documents.days import DayItem
-    from headwater.documents.operations import Hit
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _FINDING_MARGIN = 29
 _LONE_ESCAPE = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*?\]))")
-_MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")
 
 
 def visible(text: str) -> str:
@@ -85,26 +82,6 @@ def day(wanted: date, items: "Sequence[DayItem]", *, brief: bool = False) -> Non
                 else:
                     console.print(title)
                     console.print(f"         [dim]{plain(item.url)}[/]")
-
-
-def hits(query: str, found: "Sequence[Hit]") -> None:
-    """Show the documents that match a search."""
-    if not found:
-        console.print(f"Nothing found for '{plain(query)}'.")
-    for hit in found:
-        published = f"{hit.published_at:%Y-%m-%d}" if hit.published_at else "undated"
-        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]  {published}  {plain(hit.source)}")
-        console.print(_snippet(hit.snippet))
-        console.print(f"  [dim]{plain(hit.url)}[/]\n")
-
-
-def _snippet(marked: str) -> Text:
-    """Highlight the matches. The text may have such brackets of its own, closed or not."""
-    shown = Text("  ")
-    for part in _MATCHES.split(visible(marked)):
-        found = _MATCHES.fullmatch(part)
-        shown.append(part[1:-1] if found else part, "bold yellow" if found else None)
-    return shown
 
 
 def findings(found: "dict[str, Finding]") -> None:

@@ -29,9 +29,11 @@ class DocumentText:
         """Add a paragraph."""
         self._add(text, markdown_escape.escape_paragraph(text))
 
-    def add_lines(self, lines: Iterable[str]) -> None:
-        """Add a list."""
+    def add_list(self, heading: str, lines: Iterable[str]) -> None:
+        """Add a list with its heading. An empty list has none."""
         items = [line for line in map(one_line, lines) if line]
+        if items:
+            self.add_heading(heading, 2)
         self._add("\n".join(items), "\n".join(f"- {markdown_escape.escape_paragraph(line)}" for line in items))
 
     def add_table(self, rows: Sequence[Sequence[str]]) -> None:
@@ -74,10 +76,10 @@ class DocumentText:
             confidence={name: _TRUST[place] for name, place in provenance.items()},
         )
 
-    def _add(self, text: str, markdown_parts: str) -> None:
+    def _add(self, text: str, markdown: str) -> None:
         if text.strip():
             self.texts.append(text)
-            self.markdown_parts.append(markdown_parts)
+            self.markdown_parts.append(markdown)
 
 
 def split_paragraphs(summary: str) -> str:

@@ -8,6 +8,7 @@ An article about such pages has other prose. When in doubt, a page is not an int
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -135,45 +136,51 @@ def find_interstitial(
     tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
 ) -> Reason | None:
     """Return which interstitial a page is. `blocks` are all its blocks, `kept` are those of its main text."""
-    page = _PageText(tree, article, blocks, kept)
+    page = _PageText(tree, article, blocks, kept or blocks)
     is_long = sum(block.size for block in kept if block.is_prose) > _MAX_PROSE
     if is_long and not page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES):
         return None
     return next((reason for reason, is_sort in _SORTS.items() if is_sort(page)), None)
 
 
+@dataclass
 class _PageText:
     """The texts of a page, in lower case. Most pages need only the names."""
 
-    def __init__(
-        self, tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
-    ) -> None:
-        self.tree = tree
-        self._article = article
-        self._blocks = blocks
-        self._kept = kept or blocks
-        self.names = _names(tree, article, blocks)
+    tree: LexborHTMLParser
+    article: Article
+    blocks: Sequence[Block]
+    kept: Sequence[Block]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The titles, their parts, and the first main headings."""
+        node = self.tree.css_first("title")
+        titles = {self.article.title or "", " ".join(node.text().split()) if node else ""}
+        parts = [part for title in titles for part in (title, *SEPARATOR.split(title))]
+        headings = islice((block.text for block in self.blocks if block.element.tag == "h1"), 2)
+        return [_fold(name) for name in (*parts, *headings) if 0 < len(name) <= _MAX_NAME]
 
     @cached_property
     def letters(self) -> int:
-        return sum(block.size for block in self._blocks)
+        return sum(block.size for block in self.blocks)
 
     @cached_property
     def sentences(self) -> list[str]:
         """The names, and the sentences of short lines from the heading on."""
-        first = next((number for number, block in enumerate(self._blocks) if block.element.tag == "h1"), 0)
-        lines = (block.text for block in self._blocks[first : first + _MAX_LINES] if len(block.text) <= _MAX_LINE)
+        first = next((number for number, block in enumerate(self.blocks) if block.element.tag == "h1"), 0)
+        lines = (block.text for block in self.blocks[first : first + _MAX_LINES] if len(block.text) <= _MAX_LINE)
         return [*self.names, *(sentence for line in lines for sentence in _sentences(line))]
 
     @cached_property
     def prose(self) -> list[str]:
         """The sentences of the paragraphs."""
-        return [sentence for text in _paragraphs(self._blocks, self._kept) for sentence in _sentences(text)]
+        return [sentence for text in _paragraphs(self.blocks, self.kept) for sentence in _sentences(text)]
 
     @cached_property
     def is_stated(self) -> bool:
         """Whether the page has prose, and its metadata describes an article."""
-        provenance = self._article.provenance
+        provenance = self.article.provenance
         is_dated = provenance.get("published_at") in ("json-ld", "opengraph") or provenance.get("byline") == "json-ld"
         return bool(self.prose) and (is_dated or self.has_mark('meta[property="og:type"][content="article"]'))
 
@@ -233,15 +240,6 @@ _SORTS = {
     Reason.COOKIE_WALL: _is_consent,
     Reason.LOGIN_WALL: _is_login,
 }
-
-
-def _names(tree: LexborHTMLParser, article: Article, blocks: Sequence[Block]) -> list[str]:
-    """Return the titles, their parts, and the first main headings."""
-    node = tree.css_first("title")
-    titles = {article.title or "", " ".join(node.text().split()) if node else ""}
-    parts = [part for title in titles for part in (title, *SEPARATOR.split(title))]
-    headings = islice((block.text for block in blocks if block.element.tag == "h1"), 2)
-    return [_fold(name) for name in (*parts, *headings) if 0 < len(name) <= _MAX_NAME]
 
 
 def _paragraphs(blocks: Sequence[Block], kept: Sequence[Block]) -> Iterator[str]:

@@ -35,7 +35,6 @@ class _CrsRecord(msgspec.Struct, rename={"report": "CRSReport"}):
 
 def normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Return the article of a report. Raises Unreadable if the record is malformed or has no summary."""
-    del content_type, selectors
     report = _parse(body, url)
     title = one_line(report.title)
     summary = split_paragraphs(report.summary or "")
@@ -66,7 +65,5 @@ def _write_document(title: str, report: _CrsReport, summary: str) -> DocumentTex
     document.add_paragraph(one_line(report.id))
     for paragraph in summary.split("\n\n"):
         document.add_paragraph(paragraph)
-    if topics := [topic.topic for topic in report.topics or () if topic.topic]:
-        document.add_heading("Topics", 2)
-        document.add_lines(topics)
+    document.add_list("Topics", (topic.topic for topic in report.topics or () if topic.topic))
     return document

@@ -19,7 +19,7 @@ from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, FetchProfile, Intervals, Item, Method, Retry, Selectors, Timeout
 from headwater.core.urls import host_of
-from headwater.extraction.html.selectors import check_selector
+from headwater.extraction.html.metadata import check_selector
 from headwater.sources.run import Run
 from headwater.storage.folder import raw_path
 

@@ -7,6 +7,7 @@ hundredths, so that their sum does not depend on their order.
 
 import json
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -177,11 +178,9 @@ class _Groups:
 
     def __init__(self, blocks: list[Block], container_prose: int) -> None:
         self._container_prose = container_prose
-        self._sums: dict[object, list[int]] = {}
+        self._sums: dict[object, list[int]] = defaultdict(lambda: [0, 0, 0])
         for block in blocks:
-            sums = self._sums.get(block.likeness)
-            if sums is None:
-                self._sums[block.likeness] = sums = [0, 0, 0]
+            sums = self._sums[block.likeness]
             sums[0] += block.size
             sums[1] += block.links
             if block.is_prose:

@@ -14,8 +14,7 @@ from headwater.core.text import clean, extract_blocks, is_too_deep
 from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import find_main_text
-from headwater.extraction.html.metadata import TRUST, read_metadata
-from headwater.extraction.html.selectors import SELECTOR_KEYS, check_selector
+from headwater.extraction.html.metadata import SELECTOR_KEYS, TRUST, check_selector, read_metadata
 from headwater.extraction.sniffing import require_page
 
 _MIN_ABSTRACT_LENGTH = 40

@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import ada_url
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from headwater.core.dates import parse_local_date
 from headwater.core.text import one_line, plain_text, strip_markup
@@ -91,6 +91,8 @@ _PLACEHOLDER = re.compile(r"^data:|blank|placeholder|spacer|logo|avatar|icon|pix
 _SIZES = re.compile(
     r"[-_,]?\d{2,4}x\d{2,4}[-_,]?|[-_,][whs]?\d{2,4}(?![0-9a-z])|[-_](?:xlarge|large|medium|small|scaled)"
 )
+SELECTOR_KEYS = ("body", "title", "byline", "published", "image")  # the fields that a source may select by CSS
+_MAX_SELECTOR_LENGTH = 500
 _MAX_BYLINE_LENGTH = 200
 _MAX_ADDRESS_LENGTH = 2000
 _MAX_LANGUAGE_LENGTH = 35
@@ -351,6 +353,16 @@ def is_image_address(address: str) -> bool:
         and len(address) <= _MAX_ADDRESS_LENGTH
         and not _PLACEHOLDER.search(address)
     )
+
+
+def check_selector(selector: str) -> None:
+    """Raise ValueError with the reason if a selector is unusable."""
+    if len(selector) > _MAX_SELECTOR_LENGTH:
+        raise ValueError(f"has over {_MAX_SELECTOR_LENGTH} characters")
+    try:
+        LexborHTMLParser("<p>").css_first(selector)
+    except SelectolaxError:
+        raise ValueError(f"{selector!r} is not valid CSS") from None
 
 
 def _language(text: str) -> str | None:

@@ -25,8 +25,10 @@ _NAMES = {
 }
 _SUMMARIES = ("summaries/summary", "summaries/billSummaries/item")
 _COMMITTEES = ("committees/item", "committees/billCommittees/item")
-_SUBJECTS = ("subjects/legislativeSubjects/item", "subjects/billSubjects/legislativeSubjects/item")
-_OLDEST_SUBJECTS = "subjects/billSubjects/otherSubjects/item"
+_SUBJECTS = (
+    "subjects/legislativeSubjects/item",
+    *("subjects/billSubjects/legislativeSubjects/item", "subjects/billSubjects/otherSubjects/item"),
+)
 
 
 def read_bill_status(root: etree._Element, url: str) -> Article:
@@ -89,17 +91,15 @@ def _write_document(bill: etree._Element, name: str, title: str, summary: str) -
         document.add_heading("Summary", 2)
         for paragraph in summary.split("\n\n"):
             document.add_paragraph(paragraph)
-    _list(document, "Actions", _actions(bill))
-    _list(document, "Committees", _names(bill, *_COMMITTEES))
-    _list(document, "Cosponsors", (find_text(one, "fullName") for one in find_all(bill, "cosponsors/item")))
-    _list(document, "Subjects", _names(bill, *_SUBJECTS, _OLDEST_SUBJECTS))
+    lists = {
+        "Actions": _actions(bill),
+        "Committees": _names(bill, *_COMMITTEES),
+        "Cosponsors": (find_text(one, "fullName") for one in find_all(bill, "cosponsors/item")),
+        "Subjects": _names(bill, *_SUBJECTS),
+    }
+    for heading, lines in lists.items():
+        document.add_list(heading, dict.fromkeys(lines))
     return document
-
-
-def _list(document: DocumentText, heading: str, lines: Iterator[str]) -> None:
-    if items := list(dict.fromkeys(filter(None, lines))):
-        document.add_heading(heading, 2)
-        document.add_lines(items)
 
 
 def _actions(bill: etree._Element) -> Iterator[str]:

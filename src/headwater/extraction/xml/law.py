@@ -28,8 +28,7 @@ def read_law(root: etree._Element, url: str) -> Article:
     title = find_text(root, *_TITLES)
     published_at = _approved(root)
     document = DocumentText()
-    if title:
-        document.add_heading(title, 1)
+    document.add_heading(title, 1)
     for part in iter_children(root):
         _walk(part, document)
     return document.make_article(url, "xml", title=title, published_at=published_at)

@@ -30,8 +30,7 @@ def read_register(root: etree._Element, url: str) -> Article:
     abstract = _summary(root)
     published_at = _published_at(url)
     document = DocumentText()
-    if title:
-        document.add_heading(title, 1)
+    document.add_heading(title, 1)
     _walk(root, document, title)
     return document.make_article(
         url,

@@ -28,7 +28,6 @@ _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
 
 def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Return the article of a document. Raises Unreadable if it is malformed, of an unknown schema, or without text."""
-    del content_type, selectors
     root = _parse(body, url)
     read = _READERS.get(local_name(root))
     if read is None:

@@ -1,0 +1,175 @@
+"""Commands about documents: `search`, `why`, `diff` and `normalize`."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.cells import cell_len, chop_cells
+from rich.markup import escape
+from rich.text import Text
+
+from headwater.cli.common import Json, run, run_local, settings_with_logs, wait
+from headwater.cli.output import print_json, print_result
+from headwater.cli.show import console, plain, visible
+
+if TYPE_CHECKING:
+    from headwater.app.operations import LocalOperations
+    from headwater.documents.normalize import NormalizedFile
+    from headwater.documents.operations import DocumentDiff, Hit
+    from headwater.explain.report import Why
+
+_MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")
+_WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
+_WHY_MARGIN, _WHY_WIDTH = 10, 80
+_STYLES = {"added": "green", "removed": "red strike", "same": ""}
+_MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not; put -- before a first -not.')],
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    as_json: Json = False,
+) -> None:
+    """Search the documents, best first."""
+    query = " ".join(words)
+    found = run_local(lambda operations: operations.documents.search(query, limit=limit))
+    print_result(found, lambda found: print_hits(query, found.hits), as_json=as_json)
+
+
+def print_hits(query: str, found: "Sequence[Hit]") -> None:
+    """Show the documents that match a search."""
+    if not found:
+        console.print(f"Nothing found for '{plain(query)}'.")
+    for hit in found:
+        published = f"{hit.published_at:%Y-%m-%d}" if hit.published_at else "undated"
+        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]  {published}  {plain(hit.source)}")
+        console.print(_highlight_matches(hit.snippet))
+        console.print(f"  [dim]{plain(hit.url)}[/]\n")
+
+
+def _highlight_matches(marked: str) -> Text:
+    """Highlight the matches. The text may have such brackets of its own, closed or not."""
+    shown = Text("  ")
+    for part in _MATCHES.split(visible(marked)):
+        found = _MATCHES.fullmatch(part)
+        shown.append(part[1:-1] if found else part, "bold yellow" if found else None)
+    return shown
+
+
+def why(url: Annotated[str, typer.Argument(help="The address of a page.")], as_json: Json = False) -> None:
+    """Show everything that is known about a URL: its sources, its end and the reason, and what happens next."""
+    print_result(run_local(lambda operations: operations.why(url)), _print_why, as_json=as_json)
+
+
+def _print_why(found: "Why") -> None:
+    """Print labelled sentences. Sentences with the same label follow it once."""
+    console.print(f"[bold]{plain(found.url)}[/]")
+    for label, group in itertools.groupby(found.lines, key=lambda line: line.label):
+        margin = f"[bold]{label:<{_WHY_MARGIN}}[/]"
+        for line in group:
+            for piece in _break_lines(visible(line.text), _WHY_WIDTH - _WHY_MARGIN):
+                console.print(margin + escape(piece))
+                margin = " " * _WHY_MARGIN
+
+
+def _break_lines(text: str, width: int) -> list[str]:
+    """Break a text into lines by its width on the screen. Addresses and commands stay whole, to be copied."""
+    lines = [""]
+    for word in _WORD.findall(text):
+        for part in [word] if "://" in word else chop_cells(word, width):
+            longer = f"{lines[-1]} {part}".lstrip()
+            if cell_len(longer) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(part)
+    return [line for line in lines if line]
+
+
+def diff(
+    document: Annotated[str, typer.Argument(help="The id of a document, or its URL.")],
+    before: Annotated[int | None, typer.Option("--from", min=1, help="A revision; by default the one before.")] = None,
+    after: Annotated[int | None, typer.Option("--to", min=1, help="A revision; by default the last.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what changed in a document that was updated, by paragraphs and words."""
+
+    async def compare(operations: "LocalOperations") -> "DocumentDiff":
+        return await operations.documents.diff(await operations.documents.find(document), before, after)
+
+    print_result(run_local(compare), _print_diff, as_json=as_json)
+
+
+def _print_diff(found: "DocumentDiff") -> None:
+    if found.last == 1:
+        console.print(f"Document {found.document_id} has one revision only: nothing has changed since it was fetched.")
+        return
+    console.print(f"[bold]{plain(found.url)}[/]")
+    console.print(
+        f"[dim]document {found.document_id}, from revision {found.before} ({found.before_came_at:%Y-%m-%d %H:%M}) "
+        f"to {found.after} ({found.after_came_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
+    )
+    for sentence in found.summary:
+        console.print(plain(sentence))
+    for change in found.changes:
+        line = Text(f"\n{_SIGNS[change.kind]} ")
+        if change.row_label:
+            line.append(f"{visible(change.row_label)} … ", "dim")
+        for previous, piece in zip((None, *change.pieces), change.pieces, strict=False):
+            # The marks remain where colours are lost: in a file, or for a reader who cannot see them.
+            first, last = _MARKS[piece.kind] if change.kind == "changed" else ("", "")
+            is_replacement = piece.kind == "added" and previous is not None and previous.kind == "removed"
+            line.append(" " * (piece.text[0].isspace() and not is_replacement))
+            line.append(f"{first}{visible(piece.text)}{last}", _STYLES[piece.kind])
+        console.print(line)
+    if not found.has_all_changes:
+        console.print("\nThere are more changes; these are the first.")
+
+
+def normalize(
+    file: Annotated[Path, typer.Argument(help="A page (HTML), a PDF or an XML document; - reads standard input.")],
+    url: Annotated[str | None, typer.Option(help="The address of the file. Links are relative to it.")] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print only the Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the document that a file would become, without storing it. Exits 1 if the file cannot be read.
+
+    The command waits for a FIFO until another program writes to it and closes it.
+    """
+    from headwater.documents.normalize import normalize_file, read_body
+
+    settings = settings_with_logs("error")
+    body = wait(lambda: read_body(settings, file))
+    found = run(normalize_file(settings, file, body, url))
+    if as_json:
+        print_json(found)
+    elif as_markdown and found.markdown:
+        _print_lines(found.markdown)
+    else:
+        _print_facts(found, err=as_markdown)
+        if found.text and not as_markdown:
+            typer.echo("")
+            _print_lines(found.text)
+    raise typer.Exit(1 if found.has_failed else 0)
+
+
+def _print_facts(found: "NormalizedFile", *, err: bool = False) -> None:
+    facts = {
+        "file": found.file,
+        "read by": found.normalizer or "nothing",
+        "status": found.status + (f": {found.message}" if found.message else ""),
+        "title": found.title,
+        "pages": str(found.page_count or ""),
+        "apart": ", ".join(f"{table.name} (page {table.page}: {table.why})" for table in found.artifacts),
+    }
+    for name, value in facts.items():
+        if value:
+            typer.echo(f"{name:<8} {visible(value)}", err=err)
+
+
+def _print_lines(text: str) -> None:
+    for line in text.split("\n"):
+        typer.echo(visible(line))
