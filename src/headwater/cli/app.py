@@ -19,6 +19,7 @@ from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
+from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.core.errors import BadRequest
@@ -71,8 +72,10 @@ def up() -> None:
     from headwater.api import make_app
     from headwater.app.roles import RoleName, serve
 
-    settings = settings_with_logs()
-    run(serve(settings, list(RoleName), make_app, update_schema=True, on_ready=show.ready))
+    def ready(address: str) -> None:
+        console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
+
+    run(serve(settings_with_logs(), list(RoleName), make_app, update_schema=True, on_ready=ready))
 
 
 @app.command()
@@ -80,8 +83,7 @@ def worker() -> None:
     """Run only fetchers, for a Headwater that runs elsewhere on the same database."""
     from headwater.app.roles import RoleName, serve
 
-    settings = settings_with_logs()
-    run(serve(settings, [RoleName.FETCHER]))
+    run(serve(settings_with_logs(), [RoleName.FETCHER]))
 
 
 @app.command()
@@ -119,8 +121,9 @@ def config(
         )
         for setting in fields(Settings)
     ]
-    columns = ("setting", "name"), ("value", "value"), ("from", "origin")
-    print_result(rows, lambda rows: show.print_table(rows, *columns), as_json=as_json)
+    print_result(
+        rows, lambda rows: show.print_table(rows, name="setting", value="value", origin="from"), as_json=as_json
+    )
 
 
 @migrate_app.command("up")
@@ -128,7 +131,7 @@ def migrate_up() -> None:
     """Apply the missing migrations, and rebuild the search index if it is broken or missing."""
     from headwater.app import schema
 
-    show.migrations("applied", run(schema.up(settings_with_logs("error"))))
+    _print_migrations("applied", run(schema.up(settings_with_logs("error"))))
 
 
 @migrate_app.command("down")
@@ -150,7 +153,11 @@ def migrate_down(
     what = only if only else f"above number {to}"
     confirm(f"Drop the tables of the migrations {what}, with all rows?", yes=yes)
     settings = settings_with_logs("error")
-    show.migrations("rolled back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
+    _print_migrations("rolled back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
+
+
+def _print_migrations(verb: str, names: list[str]) -> None:
+    console.print("\n".join(f"{verb} {name}" for name in names) or f"nothing to be {verb}")
 
 
 @migrate_app.command("status")
@@ -158,7 +165,9 @@ def migrate_status(as_json: Json = False) -> None:
     """Show which migrations are in force."""
     from headwater.app import schema
 
-    print_result(run(schema.status(settings_with_logs("error"))), show.schema, as_json=as_json)
+    rows = run(schema.status(settings_with_logs("error")))
+    lines = (f"{row.number:03} {row.name:<12} {'applied' if row.applied else 'not applied'}" for row in rows)
+    print_result(rows, lambda _: console.print("\n".join(lines)), as_json=as_json)
 
 
 command = typer.main.get_command(app)

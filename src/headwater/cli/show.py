@@ -6,9 +6,9 @@ All text from outside goes through `plain`, so that the title of a page cannot c
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,7 +16,6 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from headwater.app.doctor import Finding
-    from headwater.app.schema import MigrationStatus
     from headwater.documents.days import DayItem
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -39,30 +38,12 @@ def plain(text: str) -> str:
     return _LONE_ESCAPE.sub(r"\\\\", escape(body)) + "\\" * 2 * (len(seen) - len(body))
 
 
-Column = tuple[str, str | Callable[[Any], object]]
-
-
-def print_table(rows: Iterable[object], *columns: Column) -> None:
-    """Print records as a table. A column is its title, and an attribute or a function of the record."""
-    grid = Table(*(title for title, _ in columns), box=None, pad_edge=False)
+def print_table(rows: Iterable[object], **columns: str) -> None:
+    """Print records as a table. A column is named by its attribute and has a title. `-` is for an empty value."""
+    grid = Table(*columns.values(), box=None, pad_edge=False)
     for row in rows:
-        cells = [getattr(row, cell) if isinstance(cell, str) else cell(row) for _, cell in columns]
-        grid.add_row(*(plain(format_cell(value)) for value in cells))
+        grid.add_row(*(plain(str(getattr(row, name) or "-")) for name in columns))
     console.print(grid)
-
-
-def format_cell(value: object) -> str:
-    """Write a value as a table shows it: `-` for none, thousands with commas, times to the minute."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def ready(address: str) -> None:
-    """Show where the API listens."""
-    console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
 
 
 def day(wanted: date, items: "Sequence[DayItem]", *, brief: bool = False) -> None:
@@ -106,20 +87,6 @@ def findings(found: "dict[str, Finding]") -> None:
     failed = [name for name, finding in found.items() if finding.state == "failed"]
     if failed:
         console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
-
-
-def migrations(verb: str, names: list[str]) -> None:
-    """Show the changes of the schema."""
-    for name in names:
-        console.print(f"{verb} {name}")
-    if not names:
-        console.print(f"nothing to be {verb}")
-
-
-def schema(rows: "Sequence[MigrationStatus]") -> None:
-    """Show which migrations are applied."""
-    for row in rows:
-        console.print(f"{row.number:03} {row.name:<12} {'applied' if row.applied else 'not applied'}")
 
 
 def wrap(text: str, margin: str, width: int = 80) -> str:

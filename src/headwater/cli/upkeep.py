@@ -1,10 +1,10 @@
 """Commands that look after the stored data: janitor, verify, backup and restore."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.filesize import decimal
@@ -19,8 +19,10 @@ from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
+    from headwater.core.settings import Settings
     from headwater.documents.upkeep import BackupReport, RestoreReport, SweepReport, VerifyReport
 
+R = TypeVar("R", bound="BackupReport")
 _MAX_SHOWN = 10  # findings of each fault, and files
 
 
@@ -71,21 +73,27 @@ def backup(folder: Annotated[Path, typer.Argument(help="A new or an empty folder
     """Copy database and raw files, as of one moment, while Headwater runs. Exits 1 if raw files are wrong."""
     from headwater.documents.upkeep import back_up
 
-    settings = settings_with_logs("error")
-    with progress_bars(quiet=as_json) as on_step:
-        report = run(back_up(settings, folder.absolute(), on_step))
-    print_result(report, print_backup, as_json=as_json)
-    raise typer.Exit(1 if report.missing or report.differing else 0)
+    _copy(back_up, folder, print_backup, as_json=as_json)
 
 
 def restore(folder: Annotated[Path, typer.Argument(help="The folder of a backup.")], as_json: Json = False) -> None:
     """Restore a backup into an empty data folder and an empty database. Exits 1 if raw files are wrong."""
     from headwater.documents.upkeep import restore_backup
 
+    _copy(restore_backup, folder, print_restore, as_json=as_json)
+
+
+def _copy(
+    copy: "Callable[[Settings, Path, Any], Coroutine[Any, Any, R]]",
+    folder: Path,
+    render: "Callable[[R], None]",
+    *,
+    as_json: bool,
+) -> None:
     settings = settings_with_logs("error")
     with progress_bars(quiet=as_json) as on_step:
-        report = run(restore_backup(settings, folder.absolute(), on_step))
-    print_result(report, print_restore, as_json=as_json)
+        report = run(copy(settings, folder.absolute(), on_step))
+    print_result(report, render, as_json=as_json)
     raise typer.Exit(1 if report.missing or report.differing else 0)
 
 

@@ -38,6 +38,8 @@ Aspect = tuple[str, int | str, int | str, int | str, int | str, str]
 
 def score_blocks(blocks: list[Block], elements: list[Element]) -> list[float]:
     """Return a score for each block. Blocks above zero belong to the main text."""
+    if not blocks:
+        return []
     weights = _weights()
     steps, block_words = weights["steps"].get, weights["says"].get
     features = PageFeatures(blocks, elements, weights["words"])

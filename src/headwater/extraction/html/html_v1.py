@@ -12,8 +12,9 @@ from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean, extract_blocks, is_too_deep
 from headwater.extraction.article import Article
+from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import read_blocks
-from headwater.extraction.html.main_text import find_main_text
+from headwater.extraction.html.main_text import choose_blocks
 from headwater.extraction.html.metadata import SELECTOR_KEYS, TRUST, check_selector, read_metadata
 from headwater.extraction.sniffing import require_page
 
@@ -97,13 +98,14 @@ def _paused_gc() -> Iterator[None]:
 def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -> Article:
     _check_size(text, url)
     _check_selectors(selectors)
-    tree = LexborHTMLParser(markup)
+    tree, body = LexborHTMLParser(markup), selectors.get("body")
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
     lines = [block.text for block in blocks]
     article = read_metadata(tree, url, selectors, lines)
-    if selected := _selected_text(tree, selectors.get("body")):
+    selected = extract_blocks(" ".join(node.html or "" for node in tree.css(body))) if body else ""
+    if selected:
         return _complete(article, selected, selected, "selector", 1.0)
-    found = find_main_text(text, blocks, elements)
+    found = choose_blocks(text, blocks, score_blocks(blocks, elements))
     if len(found.text) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
         from headwater.extraction.interstitials import find_interstitial
@@ -128,7 +130,9 @@ def _check_size(text: str, url: str) -> None:
 
 
 def _complete(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
-    abstract = article.abstract or _first_paragraph(text)
+    abstract = article.abstract or next(
+        (part[:_MAX_ABSTRACT_LENGTH] for part in text.split("\n\n") if len(part) > _MIN_ABSTRACT_LENGTH), None
+    )
     origins = {"text": (origin, round(confidence, 2))}
     if abstract and not article.abstract:
         origins["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
@@ -153,12 +157,3 @@ def _check_selectors(selectors: Mapping[str, str]) -> None:
             check_selector(selector)
         except ValueError as error:
             raise OperatorError(f"The selector {key!r}: {error}.", reason=Reason.BAD_SOURCE) from None
-
-
-def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
-    return extract_blocks(" ".join(node.html or "" for node in tree.css(selector))) if selector else ""
-
-
-def _first_paragraph(text: str) -> str | None:
-    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _MIN_ABSTRACT_LENGTH), None)
-    return paragraph and paragraph[:_MAX_ABSTRACT_LENGTH]

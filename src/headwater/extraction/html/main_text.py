@@ -14,7 +14,6 @@ from itertools import takewhile
 from lxml import etree, html
 
 from headwater.core.text import has_hostile_marks, join_blocks
-from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import Block, Element
 from headwater.extraction.html.markdown import to_markdown
 
@@ -49,13 +48,8 @@ class MainText:
         return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
 
 
-def find_main_text(page: str, blocks: list[Block], elements: list[Element]) -> MainText:
-    """Return the main text of a page, or an empty one."""
-    return choose_blocks(page, blocks, score_blocks(blocks, elements) if blocks else [])
-
-
 def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
-    """Keep the blocks with a score above zero, unless the scores leave too much doubt."""
+    """Return the blocks with a score above zero as the main text, unless the scores leave too much doubt."""
     kept = [block for block, score in zip(blocks, scores, strict=True) if score > 0]
     doubt = _doubt(blocks, scores)
     is_doubtful = doubt > _SOME_DOUBT or _size(kept) < _SITE_TEXT

@@ -68,8 +68,8 @@ _DATE_DOM = (
     "time[datetime]",
 )
 _VISIBLE_DATES = (
-    *("time", '[class*="publish"]', '[class*="posted"]', '[class*="date"]', '[id*="date"]', '[class*="datum"]'),
-    *('[class*="fecha"]', '[class*="timestamp"]', '[class*="meta"]', '[class*="byline"]'),
+    'time, [class*="publish"], [class*="posted"], [class*="date"], [id*="date"], [class*="datum"], [class*="fecha"], '
+    '[class*="timestamp"], [class*="meta"], [class*="byline"]'
 )
 _IMAGE_DOM = ("article figure img", "article img", "main figure img", "main img", "figure img")
 _IMAGE_ATTRIBUTES = ("data-src", "data-original", "data-lazy-src", "src", "content", "href")
@@ -180,17 +180,13 @@ class _PageFields:
         yield from ((date, "meta") for date in self._from_meta(*_DATE_META))
         yield from self._from_dom(*_DATE_DOM, attributes=("datetime", "content"))
         yield date_in_address(self._url) or "", "url"
-        shown = self._find_date(text for text in self._dated_texts() if len(text) <= _MAX_BYLINE_LENGTH)
+        nodes = (node for node in self._find(_VISIBLE_DATES) if "comment" not in _attribute(node, "class").lower())
+        shown = self._find_date(text for node in nodes if len(text := _text_of(node)) <= _MAX_BYLINE_LENGTH)
         yield shown.isoformat() if shown else "", "dom"
         yield from self.updates()
         # A page without any other date often has one in its text.
         shown = self._find_date(self._lines) or self._find_date(text for text, _ in self._from_dom("footer"))
         yield shown.isoformat() if shown else "", "dom"
-
-    def _dated_texts(self) -> Iterator[str]:
-        for node in self._find(", ".join(_VISIBLE_DATES)):
-            if "comment" not in _attribute(node, "class").lower():
-                yield _text_of(node)
 
     def updates(self) -> Iterator[Candidate]:
         yield from self._from_linked_data("dateModified")
@@ -229,17 +225,14 @@ class _PageFields:
         stated += [(address, "json-ld") for address in json_ld.read_addresses(self._article.get("image"))]
         stated += [(address, "meta") for address in self._from_meta("twitter:image", "twitter:image:src") if address]
         stated = [found for found in stated if len(found[0]) <= _MAX_ADDRESS_LENGTH]
-        shown = self._image_addresses_on_page() if stated else ""
+        pictures = self._tree.css("img, source")[:_MAX_PICTURES] if stated else []
+        shown = " ".join(value for node in pictures for value in node.attributes.values() if value and "/" in value)
         # An image for social networks may not be on the page. An image that is on the page is better.
         yield from (found for found in stated if _image_name(found[0]) in shown)
         if stated:
             yield from self._first_images("article figure img", "main figure img", "h1 ~ figure img")
         yield from stated
         yield from self._first_images(*_IMAGE_DOM)
-
-    def _image_addresses_on_page(self) -> str:
-        pictures = self._tree.css("img, source")[:_MAX_PICTURES]
-        return " ".join(value for node in pictures for value in node.attributes.values() if value and "/" in value)
 
     def _first_images(self, *selectors: str) -> Iterator[Candidate]:
         for selector in selectors:

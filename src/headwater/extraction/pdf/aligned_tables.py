@@ -1,9 +1,10 @@
 """Find tables without ruling lines: words that are aligned in columns."""
 
 import itertools
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.extraction.pdf.drawings import RulingLine
@@ -22,6 +23,7 @@ _MAX_DISTANCE = 3.0  # times the height of a line, from one row to the next
 _CROSSING = 0.12  # the share of rows that may cross a gap between columns
 _MOST_ROWS = 0.7  # of the rows
 _SPACE = 0.5  # of the letter size; a space between words is narrower
+_DOUBLE = 3.0  # points between the lines of a double line, at most
 _WIDE_RULE = 0.75  # of the table's width
 _TITLE = 0.5  # of the table's width; a wider piece is not a cell of the head
 _TOO_WIDE = 0.6  # of the width of all lines; a wider piece is not a cell
@@ -169,7 +171,8 @@ def _find_head(
         return start, start + 1
     first, second = rows[0], rows[min(1, len(rows) - 1)]
     highest = max(0, first - _MAX_HEAD_LINES)
-    drawn = _merge_double_lines(sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns)))
+    tops = sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns))
+    drawn = [top for before, top in zip((-math.inf, *tops), tops, strict=False) if top - before > _DOUBLE]
     near = [top for top in drawn if lines[highest].top - lines[highest].size <= top < lines[second].middle]
     below = [next(number for number in range(highest, end) if lines[number].middle > top) for top in near]
     are_ruled = len(rows) > 2 and any(lines[second].middle < top < lines[rows[2]].middle for top in drawn)
@@ -196,10 +199,6 @@ def _is_row(line: Line, columns: Sequence[Column]) -> bool:
     """Return whether a line has figures in its columns. A head may have single figures or only years."""
     figures = [piece.text for piece in line.segments[1:] if _is_figure(piece)]
     return len(figures) >= max(1, 0.4 * (len(columns) - 1)) and not all(map(_YEAR.fullmatch, figures))
-
-
-def _merge_double_lines(places: Sequence[float]) -> list[float]:
-    return [place for number, place in enumerate(places) if not number or place - places[number - 1] > 3]
 
 
 def _underlines(rule: RulingLine, columns: Sequence[Column]) -> bool:
@@ -230,18 +229,12 @@ def _is_figure(piece: Line) -> bool:
 
 
 def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> PdfTable:
-    head = _head_row(lines[:heads], columns, rules)
-    rows = _join_continued_rows([_row(line, columns) for line in lines[heads:]])
+    head = _row(lines[:heads], columns, lambda piece: _columns_of_head_piece(piece, columns, rules))
+    body = [_row([line], columns, lambda piece: [_column_of(piece, columns)]) for line in lines[heads:]]
+    rows = _join_continued_rows(body)
     words = frozenset(id(word) for line in lines for word in line.words)
     box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
     return PdfTable((head, *rows), words, box, tuple(line.text for line in lines))
-
-
-def _row(line: Line, columns: Sequence[Column]) -> tuple[str, ...]:
-    cells: list[list[Word]] = [[] for _ in columns]
-    for piece in _split_cells(line, columns):
-        cells[_column_of(piece, columns)] += piece.words
-    return tuple(cell_text(cell) for cell in cells)
 
 
 def _split_cells(line: Line, columns: Sequence[Column]) -> list[Line]:
@@ -275,12 +268,14 @@ def _column_of(piece: Line, columns: Sequence[Column]) -> int:
     return shared.index(max(shared))
 
 
-def _head_row(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]) -> tuple[str, ...]:
-    """Join the lines of the head by column. A piece over several columns belongs to each of them."""
+def _row(
+    lines: Sequence[Line], columns: Sequence[Column], columns_of: Callable[[Line], Sequence[int]]
+) -> tuple[str, ...]:
+    """Join the pieces of lines by column. A piece over several columns belongs to each of them."""
     cells: list[list[Word]] = [[] for _ in columns]
     for line in lines:
         for piece in _split_cells(line, columns):
-            for number in _columns_of_head_piece(piece, columns, rules):
+            for number in columns_of(piece):
                 cells[number] += piece.words
     return tuple(cell_text(cell) for cell in cells)
 

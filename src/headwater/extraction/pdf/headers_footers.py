@@ -77,7 +77,9 @@ def _remove_repeated_lines(pages: Sequence[PageContent]) -> None:
     for page, sides in zip(pages, edges, strict=True):
         removed = {id(word) for edge in sides for line in _repeated_edge(edge, repeated, usual) for word in line.words}
         # If nothing else is on a page, this is its text. Certificates, slides and exhibits are alike.
-        page.words = [word for word in page.words if id(word) not in removed] or _without_page_numbers(page.words)
+        page.words = [word for word in page.words if id(word) not in removed] or [
+            word for line in make_lines(page.words) if _signature(line.text) != _A_NUMBER for word in line.words
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,6 @@ def _has_page_number(line: Line, counting: set[int], usual: float) -> bool:
             return True
         seen += numbers
     return False
-
-
-def _without_page_numbers(words: Sequence[Word]) -> list[Word]:
-    return [word for line in make_lines(words) if _signature(line.text) != _A_NUMBER for word in line.words]
 
 
 def _repeated_edge(edge: Sequence[Line], repeated: _RepeatedLines, usual: float) -> Sequence[Line]:

@@ -124,7 +124,10 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> PdfTable | None
         return None
     if _is_only_a_head(len(grid), box, words):
         return None
-    rows = _drop_empty(_fill_wide_rows(grid))
+    for row in grid:
+        if row[0] is not None and all(cell is None for cell in row[1:]):  # one cell from side to side
+            row[1:] = [""] * (len(row) - 1)
+    rows = _drop_empty(grid)
     if len(rows) < 2 or len(rows[0]) < 2:
         return None
     return PdfTable(rows, frozenset(filled), box, tuple(line.text for line in make_lines(inside)))
@@ -178,14 +181,6 @@ def _is_only_a_head(rows: int, box: Box, words: Sequence[Word]) -> bool:
             return _are_figures(line.segments[1:])
         reached = line.bottom
     return False
-
-
-def _fill_wide_rows(grid: list[list[str | None]]) -> list[list[str | None]]:
-    """Add empty cells to a row that is one cell from side to side."""
-    return [
-        [row[0], *[""] * (len(row) - 1)] if row[0] is not None and all(cell is None for cell in row[1:]) else row
-        for row in grid
-    ]
 
 
 def _drop_empty(grid: list[list[str | None]]) -> Cells:

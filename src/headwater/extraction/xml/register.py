@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import islice
 
 from lxml import etree
@@ -27,8 +26,8 @@ def read_register(root: etree._Element, url: str) -> Article:
     """Return a rule, a notice or a presidential document. Only its address contains its day."""
     title = _title(root)
     agencies = dict.fromkeys(get_text(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MAX_AGENCIES))
-    abstract = _summary(root)
-    published_at = _published_at(url)
+    summary = next(root.iter("SUM"), None)
+    day = _DAY.search(url)
     document = DocumentText()
     document.add_heading(title, 1)
     _walk(root, document, title)
@@ -37,9 +36,9 @@ def read_register(root: etree._Element, url: str) -> Article:
         "xml",
         title=title,
         authors=agencies,
-        published_at=published_at,
+        published_at=parse_date("-".join(day.groups())) if day else None,
         date_origin="url",
-        abstract=abstract,
+        abstract=find_text(summary, "P") if summary is not None else "",
     )
 
 
@@ -49,16 +48,6 @@ def _title(root: etree._Element) -> str:
         if (found := next(root.iter(name), None)) is not None:
             return get_text(found, _SKIPPED)
     return ""
-
-
-def _summary(root: etree._Element) -> str:
-    summary = next(root.iter("SUM"), None)
-    return find_text(summary, "P") if summary is not None else ""
-
-
-def _published_at(url: str) -> datetime | None:
-    day = _DAY.search(url)
-    return parse_date("-".join(day.groups())) if day else None
 
 
 def _walk(element: etree._Element, document: DocumentText, title: str) -> None:
