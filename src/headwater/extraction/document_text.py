@@ -38,11 +38,10 @@ class DocumentText:
 
     def add_table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add a table. The first row is its head. Rows may be shorter than the widest."""
-        width = max((len(row) for row in rows), default=0)
-        head = [*rows[0], *[""] * (width - len(rows[0]))] if rows else []
-        markdown_parts = [f"| {' | '.join(map(markdown_escape.escape_cell, row))} |" for row in (head, *rows[1:])]
-        markdown_parts.insert(1, f"|{' --- |' * width}")
-        self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(markdown_parts))
+        width = max(map(len, rows))
+        head = [*rows[0], *[""] * (width - len(rows[0]))]
+        table = markdown_escape.format_table([head, *rows[1:]])
+        self._add("\n".join(" | ".join(filter(None, row)) for row in rows), table)
 
     def make_article(
         self,

@@ -1,6 +1,7 @@
 """Escape text for Markdown. A backslash is added only where CommonMark or GFM would read markup."""
 
 import re
+from collections.abc import Sequence
 
 _MARKUP = re.compile(
     r"\\(?=[!-/:-@\[-`{-~]|\s*\n)"  # a backslash that would not be visible
@@ -71,3 +72,9 @@ def escape_heading(text: str, level: int) -> str:
 def escape_cell(text: str) -> str:
     """Return a cell of a pipe table as one line."""
     return escape_line(text).replace("|", "\\|").replace("\n", " ")
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a pipe table. The first row is its head."""
+    head, *body = (f"| {' | '.join(map(escape_cell, row))} |" for row in rows)
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])

@@ -18,7 +18,8 @@ def to_markdown(blocks: Sequence[Block]) -> str:
     parts = []
     for (kind, _), group in groupby(blocks, key=_group):
         if kind == "table":
-            parts.append("\n".join(_table(list(group))))
+            rows = groupby(group, key=lambda cell: (cell.element.parent or cell.element).order)
+            parts.append(markdown_escape.format_table([[cell.text for cell in row] for _, row in rows]))
         elif kind == "list":
             parts.append("\n".join(_items(group)))
         else:
@@ -38,14 +39,6 @@ def _group(block: Block) -> tuple[str, int]:
 
 def _lists_around(element: Element) -> Iterator[Element]:
     return (above for above in element.near() if above.tag in _INDENTS)
-
-
-def _table(cells: list[Block]) -> Iterator[str]:
-    for number, (_, row) in enumerate(groupby(cells, key=lambda cell: (cell.element.parent or cell.element).order)):
-        texts = [markdown_escape.escape_cell(cell.text) for cell in row]
-        yield f"| {' | '.join(texts)} |"
-        if number == 0:
-            yield "|" + " --- |" * len(texts)
 
 
 def _items(blocks: Iterable[Block]) -> Iterator[str]:

@@ -6,6 +6,7 @@ or in aligned columns become tables. The rest becomes paragraphs, column by colu
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import chain, pairwise
 
 import pypdfium2
@@ -130,10 +131,8 @@ def _read_page(document: pypdfium2.PdfDocument, number: int) -> PageContent | No
     page = _open_page(document, number)
     if page is None:
         return None
-    try:
+    with closing(page):
         return read_page(page)
-    finally:
-        page.close()
 
 
 def _open_page(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage | None:
@@ -164,12 +163,10 @@ def _has_drawing(document: pypdfium2.PdfDocument) -> bool:
 
 
 def _has_two_colours(page: pypdfium2.PdfPage) -> bool:
-    try:
+    with closing(page):
         scale = min(1.0, _THUMBNAIL / max(1.0, *page.get_size()))
         pixels = bytes(page.render(scale=scale, grayscale=True).buffer)
         return pixels.count(pixels[:1]) < len(pixels)
-    finally:
-        page.close()
 
 
 def _write_pages(pages: Sequence[PageContent]) -> tuple[list[list[TextBlock]], tuple[Artifact, ...]]:

@@ -48,9 +48,7 @@ class PdfTable:
 
     def markdown(self) -> str:
         """Return a pipe table. The first row is its head."""
-        head, *body = ([markdown_escape.escape_cell(cell or "") for cell in row] for row in self.cells)
-        rows = [head, ["---"] * len(head), *body]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return markdown_escape.format_table([[cell or "" for cell in row] for row in self.cells])
 
     def join_rest(self, rest: "PdfTable") -> "PdfTable | None":
         """Join the table with its continuation on the next page. Return None if that is another table."""
