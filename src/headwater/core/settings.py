@@ -288,7 +288,6 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
 
 
 def _find_setting(name: str, raw: str) -> tuple[str, object]:
-    """Return the setting of a variable and its value. A rate limit is one entry of the table rate_limits."""
     match = _RATE_LIMIT.fullmatch(name)
     return ("rate_limits", {match[1]: raw}) if match else (name, raw)
 

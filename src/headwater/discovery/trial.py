@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from headwater.core.dates import day_before
@@ -253,10 +253,9 @@ def _describe_feed(feed: Feed) -> list[str]:
 def _find_newest(feed: Feed) -> str | None:
     """Return the address of the newest entry, or of the first entry if none has a date."""
     entries = [entry for entry in feed.entries if entry.url]
-    dated = [(entry.published_at, entry.url) for entry in entries if entry.published_at]
-    if dated:
-        return max(dated, key=lambda pair: pair[0])[1]
-    return entries[0].url if entries else None
+    earliest = datetime.min.replace(tzinfo=UTC)
+    newest = max(entries, key=lambda entry: entry.published_at or earliest, default=None)
+    return newest.url if newest else None
 
 
 def _describe_article(page: NormalizedPage) -> list[str]:

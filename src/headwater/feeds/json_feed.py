@@ -47,7 +47,7 @@ def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedE
         summary=summary_text(text, slice_text),
         guid=guid or None,
         author=_author(item) or feed_author,
-        tags=plain_tags(_strings(item.get("tags"))),
+        tags=plain_tags(tag for tag in _list(item.get("tags")) if isinstance(tag, str)),
         image=absolute_link(_string(item, "image") or _string(item, "banner_image"), base),
     )
 
@@ -65,9 +65,9 @@ def _string(owner: Mapping[str, Any], name: str) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
-def _strings(values: object) -> Iterator[str]:
-    return (value for value in values if isinstance(value, str)) if isinstance(values, list) else iter(())
-
-
 def _objects(values: object) -> Iterator[JsonObject]:
-    return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())
+    return (value for value in _list(values) if isinstance(value, dict))
+
+
+def _list(values: object) -> list[Any]:
+    return values if isinstance(values, list) else []

@@ -55,7 +55,6 @@ def _load_kinds() -> dict[str, type[Kind] | str]:
 
 
 def _load_kind(point: EntryPoint) -> type[Kind] | str:
-    """Return a kind, or why it cannot be loaded. One broken kind does not affect the others."""
     try:
         kind = point.load()
     except Exception as error:  # noqa: BLE001 (code of other people may raise anything)
