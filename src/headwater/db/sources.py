@@ -270,10 +270,7 @@ async def set_source_enabled(connection: Connection, source_id: int, *, enabled:
 
 
 async def lock_source(connection: Connection, name: str) -> tuple[Source, bool]:
-    """Lock a source until the transaction ends. Returns the source and whether it was removed before.
-
-    Raises OperatorError if no source, also no removed one, has this name.
-    """
+    """Lock a known source until the transaction ends. Returns the source and whether it was removed before."""
     storable = make_storable(name)
     await connection.execute(query("lock_methods"), storable)
     row = await connection.fetchrow(query("lock_source"), storable)
