@@ -18,8 +18,7 @@ from headwater.core.settings import Settings
 from headwater.db.verify import documents_to_verify
 from headwater.documents import upkeep
 from headwater.documents.upkeep import OnProgress, VerifyReport
-from headwater.documents.verify import Verifier
-from headwater.documents.verify_journal import Journal
+from headwater.documents.verify import Journal, Verifier
 from tests.harness import AppHarness, open_harness
 from tests.program import environment, fork, forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss

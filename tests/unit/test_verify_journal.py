@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import OperatorError
-from headwater.documents import verify_journal
-from headwater.documents.verify import Fault, Finding
-from headwater.documents.verify_journal import Journal, Progress
+from headwater.documents import verify
+from headwater.documents.verify import Fault, Finding, Journal, Progress
 
 NOW, LATER = datetime(2026, 3, 12, 2, 0, tzinfo=UTC), datetime(2026, 3, 13, 2, 0, tzinfo=UTC)
 
@@ -90,7 +89,7 @@ def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_list_of_findings_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_journal, "MAX_LISTED", 3)
+    monkeypatch.setattr(verify, "MAX_LISTED", 3)
     progress = write(tmp_path / "journal", [(page, 2, [finding(page * 2), finding(page * 2 + 1)]) for page in range(9)])
     assert (progress.wrong, progress.faults[Fault.RAW_MISSING]) == (18, 18)
     assert [found.document_id for found in progress.findings] == [0, 1, 2]

@@ -12,7 +12,7 @@ from headwater.canonical.operations import CanonicalTotals
 from headwater.canonical.run import CanonicalRunner
 from headwater.core.errors import LeaseLost
 from headwater.core.waiting import finish_or_cancel, wait_for, wait_for_any
-from headwater.db.pool import is_down
+from headwater.db.pool import AWAY
 
 log = structlog.get_logger()
 
@@ -60,9 +60,9 @@ class CanonicalRole:
         except LeaseLost as error:
             log.warning("canonical.lease_lost", error=str(error))
             return False
-        except Exception as error:
-            if is_down(error):
-                log.warning("canonical.interrupted", error=str(error))
-                return False
+        except AWAY as error:
+            log.warning("canonical.interrupted", error=str(error))
+            return False
+        except Exception:
             log.exception("canonical.run_failed")  # the next run continues
             return True

@@ -218,13 +218,9 @@ class WebhookOperations:
 
     async def enable(self, name: str, *, enabled: bool) -> Webhook:
         """Enable a webhook, or disable it: its changes then wait until it is enabled again."""
-
-        async def work(connection: Connection) -> None:
-            if not await changes.enable_webhook(connection, make_storable(name), enabled=enabled):
-                raise _unknown_webhook(name)
-            await changes.wake_deliveries(connection, make_storable(name), self._clock.now())
-
-        await self._database.transact(work)
+        now = self._clock.now()
+        if not await self._database.transact(changes.enable_webhook, make_storable(name), now, enabled=enabled):
+            raise _unknown_webhook(name)
         return await self.get(name)
 
     async def list_deliveries(

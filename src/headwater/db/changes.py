@@ -257,9 +257,11 @@ async def remove_webhook(connection: Connection, name: str) -> bool:
     return await connection.fetchval(query("remove_webhook"), name) is not None
 
 
-async def enable_webhook(connection: Connection, name: str, *, enabled: bool) -> bool:
-    """Enable or disable a webhook; return False if there is none."""
-    return await connection.fetchval(query("enable_webhook"), name, enabled) is not None
+async def enable_webhook(connection: Connection, name: str, now: datetime, *, enabled: bool) -> bool:
+    """Enable or disable a webhook, and make its pending deliveries due now; return False if there is none."""
+    is_known = await connection.fetchval(query("enable_webhook"), name, enabled) is not None
+    await wake_deliveries(connection, name, now)
+    return is_known
 
 
 async def get_receiver(connection: Connection, name: str) -> Receiver | None:

@@ -76,8 +76,7 @@ class DatabaseClock:
 
     async def sync(self, database: Database, settle_seconds: float = 0.0) -> None:
         """Compare the clock with the server's time. Follow a step after `settle_seconds`, the first time at once."""
-        async with database.connection() as connection:
-            reading = await read_server_time(connection, 1 if self._is_synced else _READINGS)
+        reading = await database.run(read_server_time, 1 if self._is_synced else _READINGS)
         if self._is_synced:
             self._follow(reading, settle_seconds)
         else:

@@ -14,8 +14,7 @@ from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY
 from headwater.db.verify import documents_to_verify, extent_to_verify
-from headwater.documents.verify import Fault, Finding, Verifier
-from headwater.documents.verify_journal import Journal
+from headwater.documents.verify import Fault, Finding, Journal, Verifier
 from headwater.sandbox.pool import make_sandbox
 from headwater.storage import backup, restore
 from headwater.storage.backup import Manifest, OnStep
