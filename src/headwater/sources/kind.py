@@ -1,7 +1,7 @@
 """The kind API: a new kind of source is one class.
 
 A kind declares its settings with defaults, and a source may override each of them. `discover` yields items. It may use
-`run.http`, `run.state`, `run.now`, and for a dated kind `run.day` and `run.tally`, and nothing else.
+`run.http`, `run.state`, `run.now`, and for a dated kind `run.day` and `run.counters`, and nothing else.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping

@@ -1,6 +1,7 @@
 """Requests to api.congress.gov: complete lists, and single records."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlencode
 
@@ -37,12 +38,12 @@ def refuse_future(congresses: Iterable[int], now: int) -> None:
         raise HeadwaterError(message, reason=Reason.BAD_SOURCE)
 
 
+@dataclass(frozen=True, slots=True)
 class CongressApi:
     """Requests for a run. Each carries the key and counts against the source's budget."""
 
-    def __init__(self, run: Run, api_url: str) -> None:
-        self._run = run
-        self._url = api_url.rstrip("/")
+    run: Run
+    api_url: str
 
     async def read_list(
         self, path: str, name: str, key: Callable[[Record], Hashable], query: Mapping[str, str] | None = None
@@ -52,24 +53,24 @@ class CongressApi:
         Raises HeadwaterError with the reason INCOMPLETE if its count is not reached.
         """
         found = await read_until_complete(
-            self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {})
+            self.run, f"The list {path}", lambda: self._pages(path, name, key, query or {})
         )
-        self._run.counters.fetched += len(found)
-        self._run.counters.total = (self._run.counters.total or 0) + len(found)
+        self.run.counters.fetched += len(found)
+        self.run.counters.total = (self.run.counters.total or 0) + len(found)
         return list(found.values())
 
     async def read_record(self, path: str, name: str) -> Record | None:
         """Return a record, or None if it does not exist."""
 
         async def read() -> Record:
-            body = await get_record(self._run, f"{self._url}/{path}?format=json")
+            body = await get_record(self.run, f"{self.api_url.rstrip('/')}/{path}?format=json")
             found: Record = clean_json(read_object(body, name))
             if not found:
                 raise IncompleteList(f"the answer holds no {name}.")
             return found
 
         try:
-            return await read_until_complete(self._run, f"The record {path}", read)
+            return await read_until_complete(self.run, f"The record {path}", read)
         except ExchangeFailed as error:
             if error.reason not in (Reason.NOT_FOUND, Reason.GONE):
                 raise
@@ -82,7 +83,7 @@ class CongressApi:
         offset, count = 0, 0
         while True:
             asked = {"format": "json", "limit": PAGE, "offset": offset, **query}
-            body = await get_record(self._run, f"{self._url}/{path}?{urlencode(asked)}")
+            body = await get_record(self.run, f"{self.api_url.rstrip('/')}/{path}?{urlencode(asked)}")
             records = read_records(body, name)
             before, count = count, read_count(read_object(body, "pagination"))
             if offset and count != before:
