@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headwater.db.embedded import server as embedded
+from headwater.db.embedded import cluster as files
 from headwater.db.embedded.cluster import Cluster, create_cluster, write_private
+from headwater.db.embedded.server import open_server
 from tests.scratch import scratch_folder
 
 Maker = Callable[[Cluster, Path, int], None]
@@ -24,7 +25,7 @@ def model() -> Path:
     if not _models:
         folder = _common.enter_context(scratch_folder()) / "data"
         with use_for_clusters(create_cluster):
-            embedded.open_server(folder).close()
+            open_server(folder).close()
         _models.append(folder)
     return _models[0]
 
@@ -54,8 +55,8 @@ def copying(folder: Path) -> Maker:
 @contextlib.contextmanager
 def use_for_clusters(make: Maker) -> Iterator[None]:
     """Make clusters with this function during the block."""
-    before, embedded.create_cluster = embedded.create_cluster, make
+    before, files.create_cluster = files.create_cluster, make
     try:
         yield
     finally:
-        embedded.create_cluster = before
+        files.create_cluster = before

@@ -18,9 +18,10 @@ import pytest_asyncio
 from headwater.browser.chromium import find_program
 from headwater.browser.client import BrowserClient
 from headwater.browser.contexts import BrowserProfile
+from headwater.browser.page import PageRequest
 from headwater.core.errors import NotNow
 from headwater.core.http import AdmittedRequest, Limits, Response
-from headwater.core.settings import split_connect_to
+from headwater.core.settings import Settings, split_connect_to
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
 from tests.server import Site
@@ -59,7 +60,7 @@ class Browsing:
 
     async def try_once(self, url: str, source: str, stealth: str = "full", limits: Limits = LIMITS) -> Response:
         profile = BrowserProfile(source, "Headwater/test", stealth)
-        return await self.client.get(url, profile=profile, limits=limits, admit=self.admit)
+        return await self.client.get(PageRequest(url, profile, limits, self.admit))
 
 
 def now() -> datetime:
@@ -92,7 +93,7 @@ async def open_browsing(**options: Any) -> AsyncIterator[Browsing]:
             clock=now,
             connect_to=dict(split_connect_to(part) for part in site.connect_to),
         )
-        async with client, BrowserClient(client, now, **options) as browser:
+        async with client, BrowserClient(client, now, Settings(**options)) as browser:
             yield Browsing(site, browser)
 
 

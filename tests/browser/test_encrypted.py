@@ -13,6 +13,7 @@ from headwater.browser import chromium as program
 from headwater.browser.client import BrowserClient
 from headwater.core.errors import ExchangeFailed
 from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
 from tests.browser.conftest import HERE, Browsing, now
@@ -65,7 +66,7 @@ async def browsing_securely(certificate: Path, asked: list[str]) -> AsyncIterato
     server = await asyncio.start_server(answer, HERE, 0, ssl=context)
     place = (HERE, server.sockets[0].getsockname()[1])
     client = HttpClient(guard=AddressGuard([ip_network(HERE)]), clock=now, connect_to={"a.test": place})
-    async with client, BrowserClient(client, now) as browser:
+    async with client, BrowserClient(client, now, Settings()) as browser:
         yield Browsing(Site(), browser)
     server.close()
 

@@ -14,12 +14,11 @@ import pytest
 
 from headwater.browser import contexts
 from headwater.browser.chromium import start_chromium, start_driver
-from headwater.browser.contexts import BrowserProfile
 from headwater.browser.processes import make_folder
 from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
-from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing
+from tests.browser.conftest import HTML, Browsing, open_browsing
 from tests.browser.processes import (
     find_browser_processes,
     find_drivers,
@@ -206,7 +205,7 @@ async def test_a_page_that_crashes_its_renderer_has_its_own_reason(folder: Path)
 
 async def test_a_page_that_needs_too_much_memory_is_killed_and_its_browser_is_not(folder: Path) -> None:
     grow = "const held = []; setInterval(() => held.push(new Uint8Array(50e6).fill(7)), 50); fetch('/hangs')"
-    async with open_browsing(memory_bytes=600 * 1024 * 1024) as browsing:
+    async with open_browsing(browser_memory_mb=600) as browsing:
         browsing.site.answers[PAGE] = [Answer(f"<script>{grow}</script>", headers=HTML), Answer("", 204)]
         browsing.site.hanging.add(HANGS)
         with pytest.raises(ExchangeFailed, match="over 600 MB of memory") as caught:
@@ -282,7 +281,7 @@ async def test_a_driver_that_does_not_start_is_killed(
 
 
 async def test_a_missing_chromium_is_reported() -> None:
-    async with open_browsing(program="/nowhere/chromium") as browsing:
+    async with open_browsing(chromium_path="/nowhere/chromium") as browsing:
         with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium") as caught:
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NO_BROWSER
@@ -299,7 +298,7 @@ async def test_a_program_that_is_not_a_browser_is_reported(tmp_path: Path) -> No
 
 async def test_a_page_without_a_free_place_waits_without_a_retry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.browser.client._PATIENCE_SECONDS", 0.1)
-    async with open_browsing(max_pages=1) as browsing:
+    async with open_browsing(browser_pages=1) as browsing:
         browsing.site.hanging.add(HANGS)
         with pytest.raises(NotNow) as caught:
             await _both(browsing)
@@ -308,9 +307,7 @@ async def test_a_page_without_a_free_place_waits_without_a_retry(folder: Path, m
 
 async def _both(browsing: Browsing) -> None:
     async def ask(url: str) -> None:
-        await browsing.client.get(
-            url, profile=BrowserProfile("source", "", "none"), limits=LIMITS, admit=browsing.admit
-        )
+        await browsing.try_once(url, "source", "none")
 
     first = asyncio.create_task(ask(HANGS))
     try:

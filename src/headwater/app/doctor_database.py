@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -39,17 +39,16 @@ _LEAVE_SECONDS = 1.5
 _WARNED_SKEW = timedelta(seconds=2)
 _FAILED_SKEW = timedelta(seconds=60)
 _LOG_LINES = 5
-_FIRST_START = "The first start makes it."
 
 
+@dataclass(slots=True, eq=False)
 class DatabaseDoctor:
     """Checks one database. `findings` fills step by step, so that a step that hangs affects only later ones."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.findings: dict[str, Finding] = {}
-        self.feed_host: str | None = None
-        self.browser_sources: list[str] = []  # the names of the sources that need a browser
-        self._settings = settings
+    settings: Settings
+    findings: dict[str, Finding] = field(default_factory=dict)
+    feed_host: str | None = None
+    browser_sources: list[str] = field(default_factory=list)  # the names of the sources that need a browser
 
     async def check(self) -> None:
         """Run all checks of the database."""
@@ -57,35 +56,31 @@ class DatabaseDoctor:
             async with asyncio.timeout(_ALL_SECONDS):
                 await self._check_where_it_is()
         except Exception as error:  # noqa: BLE001 (the other checks continue)
-            self._add("database", explain_error(error, _STEP_SECONDS))
-        self._add_to_all(not_checked("the database could not be asked", "the database"))
+            self._add(explain_error(error, _STEP_SECONDS), "database")
+        self._add(not_checked("the database could not be asked", "the database"))
 
-    def _add(self, name: str, finding: Finding) -> None:
-        self.findings.setdefault(name, finding)
-
-    def _add_to_all(self, finding: Finding) -> None:
-        for name in DATABASE_CHECKS:
-            self._add(name, finding)
+    def _add(self, finding: Finding, *names: str) -> None:
+        """Add a finding to these checks, or to all checks that have none yet."""
+        for name in names or DATABASE_CHECKS:
+            self.findings.setdefault(name, finding)
 
     async def _check_where_it_is(self) -> None:
-        url = self._settings.database_url
+        url = self.settings.database_url
         if url:
             async with open_connection(url, seconds=_STEP_SECONDS) as connection:
                 await self._check_server(connection, f"at {without_password(url)}")
-        elif await asyncio.to_thread(has_cluster, self._settings.data_dir):
+        elif await asyncio.to_thread(has_cluster, self.settings.data_dir):
             await self._check_embedded()
         else:
-            self._add("database", not_configured("not there yet", _FIRST_START))
-            self._add("clock", Finding(State.NOT_CHECKED, "there is no database yet", _FIRST_START))
+            self._add(not_configured("not there yet"), "database")
+            self._add(Finding(State.NOT_CHECKED, "there is no database yet", "The first start makes it."), "clock")
             self._add_empty()
-            self._add_to_all(not_configured("there is no database yet", _FIRST_START))
+            self._add(not_configured("there is no database yet"))
 
     async def _check_embedded(self) -> None:
         """Start the embedded server, or share the one that runs, and leave it as it was."""
         began = time.monotonic()
-        opening = asyncio.ensure_future(
-            asyncio.to_thread(open_server, self._settings.data_dir, patience=_START_SECONDS)
-        )
+        opening = asyncio.ensure_future(asyncio.to_thread(open_server, self.settings.data_dir, patience=_START_SECONDS))
         opening.add_done_callback(lambda done: done.cancelled() or done.exception())  # the error is raised below
         try:
             # The start gives up after its own patience and then leaves nothing behind.
@@ -100,8 +95,8 @@ class DatabaseDoctor:
             if time.monotonic() - began >= _START_SECONDS:
                 found = f"the embedded PostgreSQL was not ready within {_START_SECONDS:g} seconds"
                 finding = failed(found, "Try again in a minute: after a crash it has to replay its log.")
-            lines = await asyncio.to_thread(last_log_lines, self._settings.data_dir, _LOG_LINES)
-            self._add("database", replace(finding, lines=tuple(lines)))
+            lines = await asyncio.to_thread(last_log_lines, self.settings.data_dir, _LOG_LINES)
+            self._add(replace(finding, lines=tuple(lines)), "database")
             return
         try:
             async with open_connection(server.dsn, seconds=_STEP_SECONDS) as connection:
@@ -115,26 +110,26 @@ class DatabaseDoctor:
         reading = await read_server_time(connection)
         version = connection.get_server_version()
         answer = f"PostgreSQL {version.major}.{version.micro} {place} answers in {reading.seconds * 1000:.1f} ms"
-        self._add("database", ok(answer))
-        self._add("clock", _check_clock(reading))
-        self._add("schema", await run_check(_check_schema(connection), _STEP_SECONDS))
+        self._add(ok(answer), "database")
+        self._add(_check_clock(reading), "clock")
+        self._add(await run_check(_check_schema(connection), _STEP_SECONDS), "schema")
         state = self.findings["schema"].state
         if state is State.NOT_CONFIGURED:
             self._add_empty()
             fix = "`headwater up` or `headwater migrate up` makes them."
-            self._add_to_all(not_configured("there are no tables yet", fix))
+            self._add(not_configured("there are no tables yet", fix))
         elif state is State.OK or (state is State.WARNING and not await _is_behind(connection)):
             with contextlib.suppress(Exception):
-                self.feed_host = await _find_feed_host(connection, self._settings)
+                self.feed_host = await _find_feed_host(connection, self.settings)
                 self.browser_sources = await sources.get_browser_sources(connection)
             for name, check in _TABLE_CHECKS.items():
-                self._add(name, await run_check(check(connection, reading, self._settings), _STEP_SECONDS))
-        self._add_to_all(not_checked("see schema", "the schema"))
+                self._add(await run_check(check(connection, reading, self.settings), _STEP_SECONDS), name)
+        self._add(not_checked("see schema", "the schema"))
 
     def _add_empty(self) -> None:
         """Add the findings about empty tables, because no start fills these tables."""
-        self._add("webhooks", _describe_webhooks([]))
-        self._add("api key", _describe_key([], self._settings))
+        self._add(_describe_webhooks([]), "webhooks")
+        self._add(_describe_key([], self.settings), "api key")
 
 
 async def _find_feed_host(connection: Connection, settings: Settings) -> str | None:

@@ -1,18 +1,13 @@
 """The findings of `headwater doctor`, and how its checks run: one that fails or hangs does not affect the others."""
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
 
 from headwater.core.errors import HeadwaterError
 from headwater.db.pool import is_down, is_refusal
-
-T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -38,11 +33,15 @@ class Finding:
 ok = partial(Finding, State.OK)
 warning = partial(Finding, State.WARNING)
 failed = partial(Finding, State.FAILED)
-not_configured = partial(Finding, State.NOT_CONFIGURED)
+
+
+def not_configured(found: str, fix: str = "The first start makes it.") -> Finding:
+    """Return the finding about a part that does not exist, and need not exist."""
+    return Finding(State.NOT_CONFIGURED, found, fix)
 
 
 def not_checked(why: str, first: str) -> Finding:
-    """Return the finding of a check that cannot run until another part is fixed."""
+    """Return the finding of a check that runs only after another part is fixed."""
     return Finding(State.NOT_CHECKED, why, f"Fix {first} first.")
 
 
@@ -74,27 +73,3 @@ def explain_error(error: Exception, seconds: float) -> Finding:
         return failed(f"the database reports: {first_line}", "Check the rights of its role, and the server's log.")
     what = f"the check itself failed: {type(error).__name__}: {first_line}"
     return failed(what, "Report it as an error of the program.")
-
-
-class DaemonThreads(ThreadPoolExecutor):
-    """An executor of daemon threads: one that hangs in the operating system does not keep the program alive."""
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """Run a function in a new daemon thread."""
-        future: Future[T] = Future()
-
-        def work() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = function(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 (raised where the result is awaited)
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        threading.Thread(target=work, daemon=True).start()
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Do not wait for the threads."""

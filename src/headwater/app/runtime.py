@@ -70,20 +70,11 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
     client = _make_client(context, settings.fetch_workers + settings.poll_concurrency)
     # Receivers that hang must not use the connections of pages.
     webhook_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
-    browser = BrowserClient(
-        client,
-        context.clock.now,
-        program=settings.chromium_path,
-        max_pages=settings.browser_pages,
-        page_timeout_seconds=settings.browser_timeout_seconds,
-        body_bytes=settings.max_body_mb * 1024 * 1024,
-        memory_bytes=settings.browser_memory_mb * 1024 * 1024,
-    )
     async with (
         make_sandbox(settings) as sandbox,
         client,
         webhook_client,
-        browser,
+        BrowserClient(client, context.clock.now, settings) as browser,
         _open_projection(context) as projection,
     ):
         budgets = Budgets(context.database, context.clock, settings.api_data_gov_key, Split(settings.rate_limits))

@@ -2,27 +2,28 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import structlog
 
 from headwater.browser.chromium import Chromium, close_in_time, first_line, start_chromium
-from headwater.browser.contexts import BrowserProfile, SourceContext, SourceContexts
-from headwater.browser.page import AdmitRequest, Rendering, crashed
+from headwater.browser.contexts import SourceContext, SourceContexts
+from headwater.browser.page import PageRequest, Rendering, crashed
 from headwater.browser.proxy import Proxy, ProxyCaps
 from headwater.browser.resource_monitor import PageSession, ResourceMonitor
 from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
-from headwater.core.http import Limits, Response
+from headwater.core.http import Response
 from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
 from headwater.http.client import HttpClient
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 _PATIENCE_SECONDS = 5.0  # to wait for a free place or for the start, while the host is held
@@ -33,7 +34,8 @@ _MARGIN_SECONDS = 2.0  # if a page takes this much longer than its time, the bro
 _RESPONSE_SECONDS = 3.0  # for a browser to show that it does not hang
 _HOST_REASONS = frozenset({Reason.TIMEOUT, Reason.NETWORK})  # a browser in trouble also reports these
 _MAX_SUSPECTS = 1000
-_OVERHEAD_BYTES = 1024 * 1024  # headers and encryption of a page's answers
+_MIB = 1024 * 1024
+_OVERHEAD_BYTES = _MIB  # headers and encryption of a page's answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,43 +49,24 @@ class _Running:
         await self.contexts.close_proxies()
 
 
+@dataclass(slots=True, eq=False)
 class BrowserClient:
-    """An async context manager. The first page, or `start`, starts the browser."""
+    """An async context manager. It uses the guard and the resolver of `client`."""
 
-    def __init__(
-        self,
-        client: HttpClient,
-        clock: Callable[[], datetime],
-        *,
-        program: str = "",
-        max_pages: int = 4,
-        page_timeout_seconds: float = 30.0,
-        body_bytes: int = 20 * 1024 * 1024,
-        memory_bytes: int = 1024 * 1024 * 1024,
-    ) -> None:
-        """Use the guard and the resolver of `client`. `program` is the Chromium to start; empty: the system's."""
-        self._client = client
-        self._clock = clock
-        self._program = program
-        self._page_slots = asyncio.Semaphore(max_pages)
-        self._page_timeout_seconds = page_timeout_seconds
-        self._memory_bytes = memory_bytes
-        self._caps = ProxyCaps(connection_seconds=4 * page_timeout_seconds, request_bytes=body_bytes + _OVERHEAD_BYTES)
-        self._starting: asyncio.Task[_Running] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._suspects: dict[str, None] = {}  # pages that were open, with others, when the browser failed
-        self._alone_slot = asyncio.Semaphore(1)
-        self._alone: BrowserClient | None = None  # the browser for suspects, one page at a time
-        self._make_alone = partial(
-            BrowserClient,
-            client,
-            clock,
-            program=program,
-            max_pages=1,
-            page_timeout_seconds=page_timeout_seconds,
-            body_bytes=body_bytes,
-            memory_bytes=memory_bytes,
-        )
+    client: HttpClient
+    clock: Callable[[], datetime]
+    settings: Settings
+    _page_slots: asyncio.Semaphore = field(init=False)
+    _alone_slot: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    _alone: "BrowserClient | None" = None  # the browser for suspects, one page at a time
+    _starting: asyncio.Task[_Running] | None = None
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+    _suspects: dict[str, None] = field(
+        default_factory=dict
+    )  # pages that were open, with others, when the browser failed
+
+    def __post_init__(self) -> None:
+        self._page_slots = asyncio.Semaphore(self.settings.browser_pages)
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,26 +84,25 @@ class BrowserClient:
         """Start the browser before the first page. Raises OperatorError if there is none or if it does not start."""
         await asyncio.shield(self._get_start())
 
-    async def get(self, url: str, *, profile: BrowserProfile, limits: Limits, admit: AdmitRequest) -> Response:
+    async def get(self, request: PageRequest) -> Response:
         """Open a page, run its scripts, and return the resulting document. Redirects are not followed.
 
-        Every request of the page enters `admit`, which holds the request's host until the answer has come. Raises
-        OperatorError if there is no browser, NotNow if it has no place for another page, else as HttpClient does.
+        Raises OperatorError if there is no browser, NotNow if it has no place for the page, else as HttpClient does.
         """
-        if url in self._suspects:
-            return await self._get_alone(url, profile, limits, admit)
+        if request.url in self._suspects:
+            return await self._get_alone(request)
         loop = asyncio.get_running_loop()
-        end = loop.time() + limits.total_seconds
+        end = loop.time() + request.limits.total_seconds
         async with self._take(self._page_slots):
-            running = await self._wait_for_start()
-            end = min(end, loop.time() + self._page_timeout_seconds)
+            running = await self._wait_briefly(asyncio.shield(self._get_start()), "The browser is still starting.")
+            end = min(end, loop.time() + self.settings.browser_timeout_seconds)
             if end - loop.time() < _MIN_PAGE_SECONDS:
                 raise self._busy("The browser was ready too late for this page.")
-            async with running.monitor.watch(url, profile.source) as page:
+            async with running.monitor.watch(request.url, request.profile.source) as page:
                 try:
-                    response = await self._render(running, page, profile, limits, end, admit)
+                    response = await self._render(running, page, request, end)
                     if not self._is_healthy(running):
-                        raise crashed(url)
+                        raise crashed(request.url)
                 except ExchangeFailed as error:
                     raise await self._find_cause(running, page, error) from error
                 else:
@@ -139,51 +121,35 @@ class BrowserClient:
                 del self._suspects[next(iter(self._suspects))]
             return self._busy("The browser failed while several pages were open; this one is tried again alone.")
         if page.was_too_large:
-            what = f"The page took over {self._memory_bytes // 1024**2} MB of memory (browser_memory_mb)."
+            what = f"The page took over {self.settings.browser_memory_mb} MB of memory (browser_memory_mb)."
             return ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=page.url)
         return error if error.reason is Reason.BROWSER_CRASHED or page.was_blocked else crashed(page.url)
 
-    async def _get_alone(self, url: str, profile: BrowserProfile, limits: Limits, admit: AdmitRequest) -> Response:
+    async def _get_alone(self, request: PageRequest) -> Response:
         """Open a page in its own browser, which ends with the page."""
         async with self._take(self._alone_slot, _RETRY_ALONE_AFTER):
-            self._alone = self._alone or self._make_alone()
+            self._alone = self._alone or BrowserClient(self.client, self.clock, replace(self.settings, browser_pages=1))
             try:
-                response = await self._alone.get(url, profile=profile, limits=limits, admit=admit)
+                response = await self._alone.get(request)
             finally:
                 self._alone._end_current()
-            self._suspects.pop(url, None)
+            self._suspects.pop(request.url, None)
             return response
 
-    async def _render(
-        self,
-        running: _Running,
-        page_session: PageSession,
-        profile: BrowserProfile,
-        limits: Limits,
-        end: float,
-        admit: AdmitRequest,
-    ) -> Response:
+    async def _render(self, running: _Running, page_session: PageSession, request: PageRequest, end: float) -> Response:
         from playwright.async_api import Error  # the import takes long, and most processes never need it
 
-        url = page_session.url
+        url = request.url
         try:
             async with (
                 asyncio.timeout_at(end + _MARGIN_SECONDS) as limit,
-                self._open_page(running, profile, url, limit) as (context, page),
+                self._open_page(running, request, limit) as (context, page),
             ):
                 page_session.limit = limit
                 session = await context.context.new_cdp_session(page)
                 seconds = max(_MIN_PAGE_SECONDS, end - asyncio.get_running_loop().time())
-                rendering = Rendering(
-                    page,
-                    session,
-                    context.proxy,
-                    url=url,
-                    limits=replace(limits, total_seconds=seconds),
-                    admit=admit,
-                    classify_error=self._client.classify_error,
-                    clock=self._clock,
-                )
+                limited = replace(request, limits=replace(request.limits, total_seconds=seconds))
+                rendering = Rendering(page, session, context.proxy, limited, self.client.classify_error, self.clock)
                 return await rendering.run()
         except Error as error:
             what = f"The browser could not read the page: {first_line(error)}."
@@ -195,26 +161,22 @@ class BrowserClient:
 
     @contextlib.asynccontextmanager
     async def _take(self, slots: asyncio.Semaphore, retry_after: timedelta = _RETRY_AFTER) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await slots.acquire()
-        except TimeoutError:
-            raise self._busy("All places of the browser are taken.", retry_after) from None
+        await self._wait_briefly(slots.acquire(), "All places of the browser are taken.", retry_after)
         try:
             yield
         finally:
             slots.release()
 
-    async def _wait_for_start(self) -> _Running:
-        """Wait for the browser only for a moment: the host is held meanwhile."""
+    async def _wait_briefly(self, awaited: Awaitable[T], why: str, retry_after: timedelta = _RETRY_AFTER) -> T:
+        """Wait only for a moment, because the host is held meanwhile. `why` explains a longer wait."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                return await asyncio.shield(self._get_start())
+                return await awaited
         except TimeoutError:
-            raise self._busy("The browser is still starting.") from None
+            raise self._busy(why, retry_after) from None
 
     def _busy(self, why: str, retry_after: timedelta = _RETRY_AFTER) -> NotNow:
-        return NotNow(why, until=self._clock() + retry_after, reason=Reason.BROWSER_BUSY)
+        return NotNow(why, until=self.clock() + retry_after, reason=Reason.BROWSER_BUSY)
 
     def _get_start(self) -> "asyncio.Task[_Running]":
         """Return the task that starts the browser; a new one if the last failed or if that browser is gone."""
@@ -229,15 +191,20 @@ class BrowserClient:
         return self._starting
 
     async def _start(self) -> _Running:
-        chromium = await start_chromium(self._program)
-        contexts = SourceContexts(chromium.browser, lambda: Proxy(self._client.resolver, self._clock, self._caps))
-        return _Running(chromium, contexts, ResourceMonitor(chromium, self._memory_bytes))
+        settings = self.settings
+        chromium = await start_chromium(settings.chromium_path)
+        caps = ProxyCaps(
+            connection_seconds=4 * settings.browser_timeout_seconds,
+            request_bytes=settings.max_body_mb * _MIB + _OVERHEAD_BYTES,
+        )
+        contexts = SourceContexts(chromium.browser, lambda: Proxy(self.client.resolver, self.clock, caps))
+        return _Running(chromium, contexts, ResourceMonitor(chromium, settings.browser_memory_mb * _MIB))
 
     @contextlib.asynccontextmanager
     async def _open_page(
-        self, running: _Running, profile: BrowserProfile, url: str, limit: asyncio.Timeout
+        self, running: _Running, request: PageRequest, limit: asyncio.Timeout
     ) -> AsyncIterator[tuple[SourceContext, "Page"]]:
-        context = await running.contexts.get_context(profile)
+        context = await running.contexts.get_context(request.profile)
         context.pages += 1
         try:
             page = await context.context.new_page()
@@ -246,7 +213,7 @@ class BrowserClient:
             finally:
                 if not limit.expired():
                     limit.reschedule(None)  # closing has its own limit, and the response must not be lost by it
-                await asyncio.shield(self._close(running, page, f"{profile.source}: {url}"))
+                await asyncio.shield(self._close(running, page, f"{request.profile.source}: {request.url}"))
         finally:
             context.pages -= 1
 

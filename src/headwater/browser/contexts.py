@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.browser.chromium import close_in_time
@@ -33,14 +33,14 @@ class SourceContext:
     pages: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class SourceContexts:
     """The contexts of one browser. No context is used with another browser."""
 
-    def __init__(self, browser: "Browser", make_proxy: Callable[[], Proxy]) -> None:
-        self._browser = browser
-        self._make_proxy = make_proxy
-        self._contexts: OrderedDict[BrowserProfile, SourceContext] = OrderedDict()
-        self._lock = asyncio.Lock()
+    browser: "Browser"
+    make_proxy: Callable[[], Proxy]
+    _contexts: OrderedDict[BrowserProfile, SourceContext] = field(default_factory=OrderedDict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get_context(self, profile: BrowserProfile) -> SourceContext:
         """Return the context of a profile, and open it if needed."""
@@ -66,10 +66,10 @@ class SourceContexts:
             await context.proxy.close()
 
     async def _open(self, profile: BrowserProfile) -> SourceContext:
-        proxy = self._make_proxy()
+        proxy = self.make_proxy()
         await proxy.open()
         try:
-            context = await self._browser.new_context(
+            context = await self.browser.new_context(
                 proxy={"server": f"http://127.0.0.1:{proxy.port}"},
                 user_agent=profile.user_agent,
                 service_workers="block",

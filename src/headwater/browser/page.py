@@ -10,10 +10,11 @@ import base64
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from headwater.browser.contexts import BrowserProfile
 from headwater.browser.page_scripts import POLICIES, read_document, wait_until_quiet
 from headwater.browser.proxy import Proxy, TooMuchReceived, first_of
 from headwater.core.errors import ExchangeFailed, HeadwaterError
@@ -65,57 +66,58 @@ class _Answer:
     length: int | None = None  # of the body as the browser passes it on, if the host announced it
 
 
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A page to open. Each of its requests enters `admit`, which holds the host until the answer has come."""
+
+    url: str
+    profile: BrowserProfile
+    limits: Limits
+    admit: AdmitRequest
+
+
 class _RequestCancelled(ConnectionError):
     """The page no longer wants an answer."""
 
 
+@dataclass(eq=False)  # without slots, because Playwright adds attributes
 class Rendering:
     """One page while it loads and runs."""
 
-    def __init__(
-        self,
-        page: "Page",
-        session: "CDPSession",
-        proxy: Proxy,
-        *,
-        url: str,
-        limits: Limits,
-        admit: AdmitRequest,
-        classify_error: ClassifyError,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._page = page
-        self._session = session
-        self._proxy = proxy
-        self._url = url
-        self._limits = limits
-        self._admit = admit
-        self._classify_error = classify_error
-        self._clock = clock
+    page: "Page"
+    session: "CDPSession"
+    proxy: Proxy
+    request: PageRequest
+    classify_error: ClassifyError
+    clock: Callable[[], datetime]
+    _outcome: asyncio.Future[Response] = field(init=False)  # set if there is nothing to render
+    _began: float = field(init=False)
+    _has_document: asyncio.Event = field(default_factory=asyncio.Event)  # the browser has one to run
+    _document: _Answer | None = None
+    _main_frame: tuple[str, str] | None = None  # its id, its URL in the browser's spelling
+    _documents: int = 0
+    _activity: asyncio.Event = field(default_factory=asyncio.Event)
+    _requests: int = 0
+    _received: int = 0
+    # By the id of the pause and of the request.
+    _answers: dict[str, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._outcome: asyncio.Future[Response] = loop.create_future()  # set if there is nothing to render
-        self._has_document = asyncio.Event()  # the browser has a document to run
-        self._document: _Answer | None = None
-        self._main_frame: tuple[str, str] | None = None  # its id, and its URL in the browser's spelling
-        self._documents = 0
-        self._activity = asyncio.Event()
-        self._requests = 0
-        self._received = 0
-        self._began = loop.time()
-        self._answers: dict[str, asyncio.Future[JsonObject]] = {}  # by the id of the pause and of the request
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._outcome, self._began = loop.create_future(), loop.time()
 
     async def run(self) -> Response:
         """Return the document that the scripts have made, or any answer that is not rendered, unchanged."""
-        self._session.on("Fetch.requestPaused", self._on_paused)
-        self._session.on("Network.loadingFailed", self._on_failed)
+        self.session.on("Fetch.requestPaused", self._on_paused)
+        self.session.on("Network.loadingFailed", self._on_failed)
         for ending in ("crash", "close"):
-            self._page.on(ending, lambda _: self._fail(crashed(self._url)))
+            self.page.on(ending, lambda _: self._fail(crashed(self.request.url)))
         patterns = [{"urlPattern": "*", "requestStage": stage} for stage in ("Request", "Response")]
         try:
-            await self._session.send("Network.enable")
-            await self._session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-            await self._session.send("Fetch.enable", {"patterns": patterns})
+            await self.session.send("Network.enable")
+            await self.session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+            await self.session.send("Fetch.enable", {"patterns": patterns})
             self._start_task(self._navigate())
             return await self._wait_for_outcome()
         finally:
@@ -136,20 +138,20 @@ class Rendering:
 
     async def _navigate(self) -> None:
         try:
-            await self._session.send("Page.navigate", {"url": self._url})
+            await self.session.send("Page.navigate", {"url": self.request.url})
         except Exception as error:  # noqa: BLE001 (the wait for the outcome raises it)
             self._fail(error)
 
     async def _wait_for_outcome(self) -> Response:
         """Wait for an outcome, else until the page is quiet. When the time is over, the document is taken as it is."""
         try:
-            async with asyncio.timeout(max(0.1, self._limits.total_seconds - _LAST_SECONDS)):
+            async with asyncio.timeout(max(0.1, self.request.limits.total_seconds - _LAST_SECONDS)):
                 await first_of(asyncio.wait([self._outcome]), self._has_document.wait())
                 if not self._outcome.done():
                     await first_of(asyncio.wait([self._outcome]), self._wait_until_quiet())
         except TimeoutError as error:
             if not self._has_document.is_set():
-                raise await self._classify_error(error, self._url) from error
+                raise await self.classify_error(error, self.request.url) from error
         if self._outcome.done():
             return self._outcome.result()
         return await self._take_document()
@@ -164,13 +166,13 @@ class Rendering:
             assert self._document is not None
             patience = _CHALLENGE_SECONDS if self._document.status == _CHALLENGE_STATUS else _QUIET_SECONDS
             with contextlib.suppress(Exception):  # the page has loaded another document; _on events report its death
-                await wait_until_quiet(self._session, self._frame_id, patience)
+                await wait_until_quiet(self.session, self._frame_id, patience)
                 if not self._activity.is_set():
                     return
             await asyncio.sleep(_CHECK_SECONDS)
 
     async def _take_document(self) -> Response:
-        now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
+        now, end = asyncio.get_running_loop().time(), self._began + self.request.limits.total_seconds
         try:
             async with asyncio.timeout_at(max(end, now + _LAST_SECONDS)):
                 text, is_parsed = await self._read_document()
@@ -179,7 +181,7 @@ class Rendering:
         if not is_parsed:
             raise self._too_late("was still waiting for scripts before the rest of it could be read")
         body = (text or "").encode("utf-8", "replace")
-        if text is None or len(body) > self._limits.body_bytes:
+        if text is None or len(body) > self.request.limits.body_bytes:
             raise self._too_large()
         assert self._document is not None
         headers = {name: value for name, value in self._document.headers.items() if name not in _VALIDATORS}
@@ -191,7 +193,7 @@ class Rendering:
 
         while True:
             try:
-                return await read_document(self._session, self._frame_id, self._limits.body_bytes)
+                return await read_document(self.session, self._frame_id, self.request.limits.body_bytes)
             except Error:
                 if self._outcome.done():
                     raise
@@ -204,7 +206,7 @@ class Rendering:
 
     def _response(self, answer: _Answer, headers: Mapping[str, str], body: bytes) -> Response:
         elapsed = asyncio.get_running_loop().time() - self._began
-        return Response(self._url, answer.status, headers, body, answer.sent_at, elapsed)
+        return Response(self.request.url, answer.status, headers, body, answer.sent_at, elapsed)
 
     def _on_paused(self, event: JsonObject) -> None:
         waiting = self._answers.get(event["requestId"])
@@ -215,8 +217,8 @@ class Rendering:
         self._activity.set()
         self._requests += not is_answer
         if self._requests > _FLOOD_REQUESTS:
-            what = f"{self._url}: the page asked for over {_FLOOD_REQUESTS} things"
-            self._fail(ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=self._url))
+            what = f"{self.request.url}: the page asked for over {_FLOOD_REQUESTS} things"
+            self._fail(ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=self.request.url))
             return
         self._start_task(self._refuse(event) if is_answer else self._handle(event))
 
@@ -244,7 +246,7 @@ class Rendering:
                 await self._refuse(event)
         except Exception as error:  # noqa: BLE001 (the wait for the outcome raises it)
             if is_document and not isinstance(error, _RequestCancelled):
-                self._fail(await self._classify_error(error, url) if isinstance(error, OSError) else error)
+                self._fail(await self.classify_error(error, url) if isinstance(error, OSError) else error)
             elif is_document and not self._document:
                 self._fail(crashed(url))  # no script of the page could have cancelled it
             await self._refuse(event)
@@ -269,14 +271,14 @@ class Rendering:
 
     async def _send_admitted(self, event: JsonObject, url: str, *, is_document: bool) -> None:
         """Send a request when its host may be asked, and read the answer while the host is held."""
-        async with self._admit(url) as admitted:
-            with self._proxy.admit(url, admitted):
+        async with self.request.admit(url) as admitted:
+            with self.proxy.admit(url, admitted):
                 paused = await self._exchange(event)
                 answer = await self._read_answer(paused, url, admitted)
                 is_redirect = 300 <= answer.status < 400
                 if is_redirect and not is_document:
                     # The browser follows it, and the next request pauses like any other.
-                    await self._session.send("Fetch.continueRequest", {"requestId": paused["requestId"]})
+                    await self.session.send("Fetch.continueRequest", {"requestId": paused["requestId"]})
                     return
                 has_body = not is_redirect and answer.status != 204
                 body = await self._read_whole_body(paused, answer, admitted) if has_body else b""
@@ -299,8 +301,8 @@ class Rendering:
         network_id: str = event.get("networkId", pause_id)
         self._answers[pause_id] = self._answers[network_id] = answered
         try:
-            await self._session.send("Fetch.continueRequest", {"requestId": pause_id})
-            async with asyncio.timeout(min(_REQUEST_SECONDS, self._limits.total_seconds * _REQUEST_SHARE)):
+            await self.session.send("Fetch.continueRequest", {"requestId": pause_id})
+            async with asyncio.timeout(min(_REQUEST_SECONDS, self.request.limits.total_seconds * _REQUEST_SHARE)):
                 return await answered
         finally:
             for name in {pause_id, network_id}:
@@ -312,14 +314,14 @@ class Rendering:
             if isinstance(admitted.error, TooMuchReceived):
                 raise self._too_large()
             error = admitted.error or ConnectionError(f"the browser reports {paused['responseErrorReason']}")
-            raise await self._classify_error(error, url) from error
+            raise await self.classify_error(error, url) from error
         sent_headers = _join_headers(paused["responseHeaders"])
         length = sent_headers.get("content-length", "") if "content-encoding" not in sent_headers else ""
         raw = [header for header in paused["responseHeaders"] if header["name"].lower() not in _APPLIED_HEADERS]
         headers = _join_headers(raw)
         admitted.status, admitted.headers = status, headers
         is_html = headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML
-        sent_at = admitted.sent_at or self._clock()
+        sent_at = admitted.sent_at or self.clock()
         return _Answer(status, headers, raw, sent_at, is_html, int(length) if length.isdecimal() else None)
 
     async def _read_whole_body(self, paused: JsonObject, answer: _Answer, admitted: AdmittedRequest) -> bytes:
@@ -333,22 +335,22 @@ class Rendering:
 
     async def _read_body(self, paused: JsonObject) -> bytes:
         """Read a decompressed body in pieces, up to the limit for all bodies of one page."""
-        opened = await self._session.send("Fetch.takeResponseBodyAsStream", {"requestId": paused["requestId"]})
+        opened = await self.session.send("Fetch.takeResponseBodyAsStream", {"requestId": paused["requestId"]})
         handle = opened["stream"]
         pieces: list[bytes] = []
         try:
             while True:
-                piece = await self._session.send("IO.read", {"handle": handle, "size": _CHUNK})
+                piece = await self.session.send("IO.read", {"handle": handle, "size": _CHUNK})
                 data = base64.b64decode(piece["data"]) if piece.get("base64Encoded") else piece["data"].encode()
                 self._received += len(data)
-                if self._received > self._limits.body_bytes:
+                if self._received > self.request.limits.body_bytes:
                     raise self._too_large()
                 pieces.append(data)
                 if piece["eof"]:
                     return b"".join(pieces)
         finally:
             with contextlib.suppress(Exception):
-                await self._session.send("IO.close", {"handle": handle})
+                await self.session.send("IO.close", {"handle": handle})
 
     async def _fulfill(self, event: JsonObject, status: int, headers: list[dict[str, str]], body: bytes) -> None:
         answer = {
@@ -357,23 +359,25 @@ class Rendering:
             "responseHeaders": headers,
             "body": base64.b64encode(body).decode("ascii"),
         }
-        await self._session.send("Fetch.fulfillRequest", answer)
+        await self.session.send("Fetch.fulfillRequest", answer)
 
     async def _refuse(self, event: JsonObject) -> None:
         with contextlib.suppress(Exception):  # the request may have ended with its page
             # An aborted document leaves the current one in place; any other failure would replace it.
             reason = "Aborted" if event["resourceType"] == "Document" else "BlockedByClient"
-            await self._session.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": reason})
+            await self.session.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": reason})
 
     def _fail(self, error: Exception) -> None:
         if not self._outcome.done():
             self._outcome.set_exception(error)
 
     def _too_late(self, why: str) -> ExchangeFailed:
-        return ExchangeFailed(f"The page {why} when its time was over.", reason=Reason.TIMEOUT, url=self._url)
+        return ExchangeFailed(f"The page {why} when its time was over.", reason=Reason.TIMEOUT, url=self.request.url)
 
     def _too_large(self) -> ExchangeFailed:
-        return too_large(self._url, f"{self._url}: the page and what it loads are", self._limits.body_bytes)
+        return too_large(
+            self.request.url, f"{self.request.url}: the page and what it loads are", self.request.limits.body_bytes
+        )
 
 
 def _is_rendered(answer: _Answer) -> bool:

@@ -12,7 +12,7 @@ import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import filterfalse
 from typing import Any
@@ -58,24 +58,17 @@ class TooMuchSent(OSError):
     """The browser sent more than the one request that was admitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The host of a connection, and the request to send there; None: the browser sends its own through a tunnel."""
-
-    endpoint: Endpoint
-    opening: bytes | None
-
-
+@dataclass(slots=True, eq=False)
 class Proxy:
     """Listens between `open` and `close`. `admit` allows a host for a while."""
 
-    def __init__(self, resolver: GuardedResolver, clock: Callable[[], datetime], caps: ProxyCaps) -> None:
-        self._resolver = resolver
-        self._clock = clock
-        self._caps = caps
-        self._admitted: dict[Endpoint, AdmittedRequest] = {}
-        self._connections: dict[asyncio.Task[None], Endpoint | None] = {}  # and its host, once it is known
-        self._server: asyncio.Server | None = None
+    resolver: GuardedResolver
+    clock: Callable[[], datetime]
+    caps: ProxyCaps
+    _admitted: dict[Endpoint, AdmittedRequest] = field(default_factory=dict)
+    # Each connection and its host, once it is known.
+    _connections: dict[asyncio.Task[None], Endpoint | None] = field(default_factory=dict)
+    _server: asyncio.Server | None = None
 
     async def open(self) -> None:
         """Listen on a free port."""
@@ -121,8 +114,8 @@ class Proxy:
         self._connections[connection] = None
         # After any error the browser finds its connection closed, and the admitted request has the reason.
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
-            async with _closing(writer), asyncio.timeout(self._caps.connection_seconds):
-                if len(self._connections) <= self._caps.connections and await self._is_own_user(writer):
+            async with _closing(writer), asyncio.timeout(self.caps.connection_seconds):
+                if len(self._connections) <= self.caps.connections and await self._is_own_user(writer):
                     await self._carry(connection, reader, writer)
         del self._connections[connection]
 
@@ -134,38 +127,38 @@ class Proxy:
     async def _carry(
         self, connection: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        target = _read_head(await reader.readuntil(b"\r\n\r\n"))
-        self._connections[connection] = target.endpoint
-        request = self._admitted.get(target.endpoint)
+        endpoint, opening = _read_head(await reader.readuntil(b"\r\n\r\n"))
+        self._connections[connection] = endpoint
+        request = self._admitted.get(endpoint)
         if request is None:
-            log.debug("proxy.refused", host=target.endpoint[1], port=target.endpoint[2])
+            log.debug("proxy.refused", host=endpoint[1], port=endpoint[2])
             return
         try:
             request.connections += 1
-            if request.connections > self._caps.request_connections:
-                raise TooMuchSent(f"over {self._caps.request_connections} connections were made for one request")
-            upstream_reader, upstream_writer = await self._connect(target.endpoint)
+            if request.connections > self.caps.request_connections:
+                raise TooMuchSent(f"over {self.caps.request_connections} connections were made for one request")
+            upstream_reader, upstream_writer = await self._connect(endpoint)
         except OSError as error:
             request.error = error
             raise
         async with _closing(upstream_writer):
-            if target.opening is None:
+            if opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                sending = self._send(reader, upstream_writer, target.endpoint)
-                receiving = self._receive(upstream_reader, writer, target.endpoint)
+                sending = self._send(reader, upstream_writer, endpoint)
+                receiving = self._receive(upstream_reader, writer, endpoint)
             else:
                 self._check_end(request)
-                upstream_writer.write(target.opening)
+                upstream_writer.write(opening)
                 sending = _wait_for_more(reader)
-                receiving = self._receive_plain(upstream_reader, writer, target.endpoint, request)
-            request.sent_at = self._clock()  # after the connection, when the request really leaves
+                receiving = self._receive_plain(upstream_reader, writer, endpoint, request)
+            request.sent_at = self.clock()  # after the connection, when the request really leaves
             await first_of(sending, receiving)
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to one of the addresses that the guard allows. The name is not resolved a second time."""
         _, host, port = endpoint
         failed = OSError(f"{host} has no address")
-        for found in await self._resolver.resolve(host, port):
+        for found in await self.resolver.resolve(host, port):
             try:
                 return await asyncio.open_connection(found["host"], found["port"])
             except OSError as error:
@@ -178,17 +171,17 @@ class Proxy:
             if request is None:
                 return
             request.sent_chunks += 1
-            if request.sent_chunks > self._caps.request_chunks:
+            if request.sent_chunks > self.caps.request_chunks:
                 request.error = TooMuchSent("the browser sent more than one request")
                 raise request.error
             self._check_end(request)
             writer.write(chunk)
-            request.sent_at = self._clock()
+            request.sent_at = self.clock()
             await writer.drain()
 
     def _check_end(self, request: AdmittedRequest) -> None:
         """Raise TimeoutError if the hold of the host has ended: a process that was frozen may have lost the host."""
-        if request.ends_at is not None and self._clock() >= request.ends_at:
+        if request.ends_at is not None and self.clock() >= request.ends_at:
             request.error = TimeoutError("the time to send the request was over")
             raise request.error
 
@@ -224,8 +217,8 @@ class Proxy:
 
     async def _pass_on(self, chunk: bytes, writer: asyncio.StreamWriter, request: AdmittedRequest) -> None:
         request.received += len(chunk)
-        if request.received > self._caps.request_bytes:
-            raise TooMuchReceived(f"over {self._caps.request_bytes} bytes were received")
+        if request.received > self.caps.request_bytes:
+            raise TooMuchReceived(f"over {self.caps.request_bytes} bytes were received")
         writer.write(chunk)
         try:
             await writer.drain()
@@ -233,14 +226,14 @@ class Proxy:
             raise EOFError from None  # the browser closed the connection, which is not an error of the host
 
 
+@dataclass(slots=True)
 class _PlainAnswer:
     """An unencrypted answer, inspected while it passes to see whether it is complete."""
 
-    def __init__(self) -> None:
-        self._head = b""
-        self._has_head = False
-        self._body_bytes = 0
-        self._end = b""
+    _head: bytes = b""
+    _has_head: bool = False
+    _body_bytes: int = 0
+    _end: bytes = b""
 
     def feed(self, chunk: bytes) -> None:
         """Inspect the next bytes."""
@@ -290,13 +283,16 @@ async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _read_head(head: bytes) -> _Target:
-    """Parse the head of a proxy request. Raises ValueError for requests that no page needs."""
+def _read_head(head: bytes) -> tuple[Endpoint, bytes | None]:
+    """Return the host of a proxy request, and the request to send there; None: the browser sends it through a tunnel.
+
+    Raises ValueError for requests that no page needs.
+    """
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     method, target, version = first.split(" ")
     if method == "CONNECT":
         parts = urlsplit(f"//{target}")
-        return _Target(("https", parts.hostname or "", parts.port or 443), None)
+        return ("https", parts.hostname or "", parts.port or 443), None
     scheme, _, rest = target.partition("://")
     if method != "GET" or scheme != "http":
         raise ValueError(f"{method} of {scheme} is not allowed")
@@ -304,7 +300,7 @@ def _read_head(head: bytes) -> _Target:
     parts = urlsplit(f"//{authority}")
     kept = filterfalse(_is_for_the_proxy, lines)
     opening = "\r\n".join((f"GET /{path} {version}", *kept, "Connection: close", "", ""))
-    return _Target(("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1"))
+    return ("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1")
 
 
 def _is_for_the_proxy(line: str) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 import structlog
@@ -34,15 +34,15 @@ class PageSession:
             self.limit.reschedule(asyncio.get_running_loop().time())
 
 
+@dataclass(slots=True, eq=False)
 class ResourceMonitor:
     """Checks the memory and the response of one browser."""
 
-    def __init__(self, chromium: Chromium, memory_bytes: int) -> None:
-        self._chromium = chromium
-        self._memory_bytes = memory_bytes
-        self._pages: set[PageSession] = set()
-        self._work: dict[psutil.Process, float] = {}  # CPU seconds of each process at the last check
-        self._watching: asyncio.Task[None] | None = None
+    chromium: Chromium
+    memory_bytes: int
+    _pages: set[PageSession] = field(default_factory=set)
+    _work: dict[psutil.Process, float] = field(default_factory=dict)  # CPU seconds of each process at the last check
+    _watching: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def watch(self, url: str, source: str) -> AsyncIterator[PageSession]:
@@ -64,28 +64,28 @@ class ResourceMonitor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            if not self._chromium.is_alive:
+            if not self.chromium.is_alive:
                 for page in self._pages:
                     page.give_up()
                 continue
             await self._limit_memory()
-            if len(self._pages) > 1 and not await self._chromium.responds(_RESPONSE_SECONDS):
+            if len(self._pages) > 1 and not await self.chromium.responds(_RESPONSE_SECONDS):
                 await self.kill_busiest()
-            self._work = await asyncio.to_thread(measure_page_work, self._chromium.session)
+            self._work = await asyncio.to_thread(measure_page_work, self.chromium.session)
 
     async def _limit_memory(self) -> None:
         """Kill the largest process if the browser is too large: it is usually that of one page, which then crashes."""
-        held = await asyncio.to_thread(limit_memory, self._chromium.session, self._memory_bytes)
+        held = await asyncio.to_thread(limit_memory, self.chromium.session, self.memory_bytes)
         if held:
             for page in self._pages:
                 page.was_too_large = True
-            self._log("browser.too_large", held_mb=held // 1024**2, limit_mb=self._memory_bytes // 1024**2)
+            self._log("browser.too_large", held_mb=held // 1024**2, limit_mb=self.memory_bytes // 1024**2)
 
     async def kill_busiest(self) -> None:
         """Kill the page process that works most: it probably floods the browser."""
         for page in self._pages:
             page.was_blocked = True
-        if await asyncio.to_thread(kill_busiest, self._chromium.session, self._work):
+        if await asyncio.to_thread(kill_busiest, self.chromium.session, self._work):
             self._log("browser.flooded")
 
     def _log(self, event: str, **figures: int) -> None:

@@ -89,7 +89,8 @@ def worker() -> None:
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Check settings, machine and database, and show how to fix what is wrong. Exits 1 if something failed."""
-    from headwater.app.doctor import State, run_checks
+    from headwater.app.doctor import run_checks
+    from headwater.app.doctor_finding import State
 
     set_up_logs("error", "text")
     findings = run(run_checks(os.environ, Path.cwd()))

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from headwater.app.doctor import Finding
+    from headwater.app.doctor_finding import Finding
     from headwater.documents.days import DayItem
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)

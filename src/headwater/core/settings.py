@@ -275,8 +275,11 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
             add(name, raw, str(path), name)
     for variable, raw in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
-            name, value = _find_setting(variable.removeprefix(PREFIX).lower(), raw)
-            add(name, value, "the environment", variable)
+            name = variable.removeprefix(PREFIX).lower()
+            if match := _RATE_LIMIT.fullmatch(name):
+                add("rate_limits", {match[1]: raw}, "the environment", variable)
+            else:
+                add(name, raw, "the environment", variable)
     settings = Settings(**values)
     if settings.lease_seconds < settings.page_timeout_seconds + 2:
         what = (
@@ -285,11 +288,6 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
         )
         problems.append(Problem(OperatorError(what), frozenset({"lease_seconds", "page_timeout_seconds"})))
     return Configuration(settings, origins), problems
-
-
-def _find_setting(name: str, raw: str) -> tuple[str, object]:
-    match = _RATE_LIMIT.fullmatch(name)
-    return ("rate_limits", {match[1]: raw}) if match else (name, raw)
 
 
 def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, Mapping[str, Any]]:

@@ -189,6 +189,7 @@ class Gate:
     async def _browse(self, lease: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
         """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
         from headwater.browser.contexts import BrowserProfile  # most processes never need it
+        from headwater.browser.page import PageRequest
 
         browser_profile = BrowserProfile(profile.source, self._user_agents[profile.user_agent], profile.stealth)
         start = self.clock.now() + _BROWSER_MARGIN
@@ -196,7 +197,7 @@ class Gate:
             raise _too_short(lease, start)
         limits = replace(limits, total_seconds=(lease.until - start).total_seconds())
         admit = SubresourceGate(self, lease).admit
-        return await self.browser.get(url, profile=browser_profile, limits=limits, admit=admit)
+        return await self.browser.get(PageRequest(url, browser_profile, limits, admit))
 
     async def _send_in_turn(
         self, lease: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NO_SOURCE

@@ -14,43 +14,22 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
 import psutil
 import structlog
 
 from headwater.core.errors import DatabaseUnreachable
-from headwater.db.embedded.cluster import (
-    DATABASE,
-    ROLE,
-    WORKING_FOLDER,
-    Cluster,
-    create_cluster,
-    find_cluster,
-    find_programs,
-    open_folder,
-    open_private,
-    program_failed,
-    report_folder_errors,
-    spawn,
-    try_lock,
-)
-from headwater.db.embedded.run_folder import (
-    PORT,
-    claim_run_folder,
-    find_socket,
-    remove_run_folder,
-    remove_socket,
-    responds,
-)
+from headwater.db.embedded import cluster as files
+from headwater.db.embedded import run_folder
+from headwater.db.embedded.cluster import WORKING_FOLDER, Cluster, open_folder, open_private, try_lock
 
 SETTINGS = {
     "listen_addresses": "",
-    "port": PORT,
+    "port": run_folder.PORT,
     "unix_socket_permissions": "0700",
     "cluster_name": "headwater",
     "max_connections": "50",
@@ -76,7 +55,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedServer:
+class EmbeddedServer(AbstractContextManager["EmbeddedServer"]):
     """A share of the running server, until `close`. The last `close` stops the server."""
 
     dsn: str = field(repr=False)
@@ -85,9 +64,6 @@ class EmbeddedServer:
     def close(self) -> None:
         """Give up the share. A second call does nothing."""
         self._shares.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -103,22 +79,22 @@ def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> Embedd
             "The embedded PostgreSQL needs Linux with /proc; set HEADWATER_DATABASE_URL to another PostgreSQL."
         )
     deadline = time.monotonic() + patience
-    with report_folder_errors(data_dir), ExitStack() as shares:
-        cluster = find_cluster(data_dir)
+    with files.report_folder_errors(data_dir), ExitStack() as shares:
+        cluster = files.find_cluster(data_dir)
         with _start_lock(cluster, deadline) as start_lock:
             users_lock = open_private(cluster.home / "users.lock", os.O_RDONLY)
             fcntl.flock(users_lock, fcntl.LOCK_SH)
             shares.callback(_leave, cluster, users_lock)
             socket_folder = _ensure_running(cluster, start_lock, deadline)
-        secret = quote(cluster.password(), safe="")
-        dsn = f"postgresql://{ROLE}:{secret}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={PORT}"
+        secret, host = quote(cluster.password(), safe=""), quote(str(socket_folder), safe="")
+        dsn = f"postgresql://{files.ROLE}:{secret}@/{files.DATABASE}?host={host}&port={run_folder.PORT}"
         return EmbeddedServer(dsn, shares.pop_all())
 
 
 def _leave(cluster: Cluster, users_lock: int) -> None:
     """Give up a share. If it was the last one, stop the server."""
     try:
-        with report_folder_errors(cluster.home), _start_lock(cluster, time.monotonic() + RECOVERY_SECONDS):
+        with files.report_folder_errors(cluster.home), _start_lock(cluster, time.monotonic() + RECOVERY_SECONDS):
             # Closing the file is not enough: a forked child may have a copy.
             fcntl.flock(users_lock, fcntl.LOCK_UN)
             if try_lock(users_lock):
@@ -132,12 +108,8 @@ def _start_lock(cluster: Cluster, deadline: float) -> Iterator[int]:
     descriptor = open_private(cluster.home / "start.lock", os.O_RDONLY)
     try:
         while not try_lock(descriptor):
-            if time.monotonic() > deadline:
-                raise DatabaseUnreachable(
-                    f"Another process is still starting or stopping the server of {cluster.home}; wait for it or end "
-                    f"it, and try again."
-                )
-            time.sleep(_POLL_SECONDS)
+            what = f"Another process is still starting or stopping the server of {cluster.home}; wait for it or end it"
+            _wait_on(deadline, f"{what}, and try again.")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -150,10 +122,10 @@ def _ensure_running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
             cluster_lock = open_folder(cluster.data, locks)
             if socket_folder := _find_running(cluster, cluster_lock, deadline):
                 return socket_folder
-        run, run_lock = claim_run_folder(cluster, locks)
-        programs = find_programs(cluster, run)
+        run, run_lock = run_folder.claim_run_folder(cluster, locks)
+        programs = files.find_programs(cluster, run)
         if not cluster.data.exists():
-            create_cluster(cluster, programs, start_lock)
+            files.create_cluster(cluster, programs, start_lock)
             cluster_lock = open_folder(cluster.data, locks)
             fcntl.flock(cluster_lock, fcntl.LOCK_EX)
         _start(cluster, programs, run / "socket", (cluster_lock, run_lock), deadline)
@@ -166,24 +138,29 @@ def _find_running(cluster: Cluster, cluster_lock: int, deadline: float) -> Path 
     while not try_lock(cluster_lock):
         pid = _postmaster(cluster)
         if pid and _is_ready(cluster, pid):
-            socket_folder = find_socket(cluster, pid)
+            socket_folder = run_folder.find_socket(cluster, pid)
             if socket_folder is None:
                 log.debug("database.socket_gone", folder=str(cluster.data))
                 _end(cluster, cluster_lock, pid)
                 return None
-            if responds(socket_folder):
+            if run_folder.responds(socket_folder):
                 return socket_folder
-        _wait_on(cluster, deadline if pid else orphans_deadline)
+        _wait_on(deadline if pid else orphans_deadline, _explain_hang(cluster))
     return None
 
 
-def _wait_on(cluster: Cluster, deadline: float) -> None:
+def _wait_on(deadline: float, problem: str) -> None:
+    """Wait for a moment. After the deadline, raise an error with the problem."""
     if time.monotonic() > deadline:
-        raise DatabaseUnreachable(
-            f"PostgreSQL in {cluster.data} does not become ready and does not end: it hangs, a crash left processes, "
-            f"or it runs in another container; see {cluster.log}, end its processes and try again."
-        )
+        raise DatabaseUnreachable(problem)
     time.sleep(_POLL_SECONDS)
+
+
+def _explain_hang(cluster: Cluster) -> str:
+    return (
+        f"PostgreSQL in {cluster.data} does not become ready and does not end: it hangs, a crash left processes, or it "
+        f"runs in another container; see {cluster.log}, end its processes and try again."
+    )
 
 
 def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[int, int], deadline: float) -> None:
@@ -196,15 +173,15 @@ def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[i
             os.ftruncate(output, 0)
         log_start = os.fstat(output).st_size
         command = [str(programs / "postgres"), "-D", WORKING_FOLDER, *options]
-        server = spawn(command, cluster.data, cluster.account, keep_open=locks, stdout=output)
+        server = files.spawn(command, cluster.data, cluster.account, keep_open=locks, stdout=output)
         # Reaps the server when it ends. Until then its pid looks alive.
         threading.Thread(target=server.wait, name="embedded-postgres-reaper", daemon=True).start()
         while not _is_ready(cluster, server.pid):
             if (code := server.poll()) is not None:
                 what = "it did not start" if code > 0 else f"signal {-code} ended it during its start"
                 written = os.pread(output, LOG_BYTES, log_start).decode(errors="replace")
-                raise program_failed(what, written, cluster.home)
-            _wait_on(cluster, deadline)
+                raise files.program_failed(what, written, cluster.home)
+            _wait_on(deadline, _explain_hang(cluster))
     finally:
         os.close(output)
 
@@ -217,11 +194,8 @@ def _clear_stale_pid_file(cluster: Cluster) -> None:
     pid = _recorded_pid(cluster)
     deadline = time.monotonic() + _EXIT_SECONDS
     while pid and _is_postgres_of(cluster, pid):
-        if time.monotonic() > deadline:
-            raise DatabaseUnreachable(
-                f"A PostgreSQL that this program did not start (pid {pid}) uses {cluster.data}; stop it and try again."
-            )
-        time.sleep(_POLL_SECONDS)
+        what = f"A PostgreSQL that this program did not start (pid {pid}) uses {cluster.data}; stop it and try again."
+        _wait_on(deadline, what)
     if not pid or psutil.pid_exists(pid):
         log.debug("database.stale_pid_file", pid=pid)
         pid_file.unlink()
@@ -231,9 +205,9 @@ def _stop(cluster: Cluster) -> None:
     with ExitStack() as locks:
         if (pid := _postmaster(cluster)) and not try_lock(cluster_lock := open_folder(cluster.data, locks)):
             # First the socket: if this process is killed now, the next one must not use the stopping server.
-            remove_socket(cluster)
+            run_folder.remove_socket(cluster)
             _end(cluster, cluster_lock, pid)
-    remove_run_folder(cluster)
+    run_folder.remove_run_folder(cluster)
 
 
 def _end(cluster: Cluster, cluster_lock: int, pid: int) -> None:
@@ -290,7 +264,7 @@ def _is_postgres_of(cluster: Cluster, pid: int) -> bool:
 
 def _works_in(cluster: Cluster, pid: int) -> bool:
     """Ask with the server's user for the folder of a process: root in a container may have no right to read it."""
-    asked = spawn(["stat", "-L", "-c", "%d %i", f"/proc/{pid}/cwd"], Path("/"), cluster.account)
+    asked = files.spawn(["stat", "-L", "-c", "%d %i", f"/proc/{pid}/cwd"], Path("/"), cluster.account)
     answer, _ = asked.communicate()
     data = cluster.data.stat()
     return answer.split() == [str(data.st_dev), str(data.st_ino)]
