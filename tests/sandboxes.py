@@ -51,9 +51,9 @@ class SharedSandbox(Sandbox):
 
     def _get_server(self) -> _ForkServer:
         if self._server is None or not self._server.is_running:
-            common = _servers.get(self._memory_bytes)
+            common = _servers.get(self.memory_mb)
             if common is None or not common.is_running:
-                common = _servers[self._memory_bytes] = _ForkServer(self._memory_bytes, self._preload)
+                common = _servers[self.memory_mb] = _ForkServer(self.memory_mb * 1024 * 1024, self.preload)
             self._server = SharedServer(common)
         return self._server
 

@@ -213,7 +213,6 @@ async def _check_handoffs(connection: Connection, reading: Reading, settings: Se
 
 
 async def _check_index(connection: Connection, _: Reading, __: Settings) -> Finding:
-    """Check the search index: without it every search reads all documents."""
     is_whole = await documents.search_index_is_whole(connection)
     if is_whole:
         return ok("documents are searched in PostgreSQL, and their index is complete")

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 
 from headwater.core.errors import HandoffsMissing
-from headwater.core.settings import Settings
 from headwater.core.waiting import wait_for
 from headwater.db import canonical, changes, frontier, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
@@ -61,20 +61,17 @@ async def rescue_expired(context: DatabaseContext) -> int:
     return sum([await rescue_table(context) for rescue_table in RESCUERS.values()])
 
 
+@dataclass(slots=True, eq=False)
 class MaintenanceRole:
     """Runs the maintenance duties every few seconds."""
 
-    def __init__(
-        self,
-        context: DatabaseContext,
-        on_rescue: Callable[[int], None] = lambda _: None,
-        *,
-        interval_seconds: float = 5.0,
-    ) -> None:
-        self._context = context
-        self._interval_seconds = interval_seconds
-        self._on_rescue = on_rescue
-        self._sweeper = rescue.Sweeper(context.database)
+    context: DatabaseContext
+    on_rescue: Callable[[int], None] = lambda _: None
+    interval_seconds: float = 5.0
+    _sweeper: rescue.Sweeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sweeper = rescue.Sweeper(self.context.database)
 
     async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Run until `stop`."""
@@ -83,13 +80,13 @@ class MaintenanceRole:
                 await self._run_duties()
             except AWAY as error:
                 log.warning("maintenance.failed", error=str(error))
-                await self._context.database.revive()
-            await wait_for(stop, self._interval_seconds)
+                await self.context.database.revive()
+            await wait_for(stop, self.interval_seconds)
 
     async def _run_duties(self) -> None:
         """Run each duty, also if others fail. Then raise the first error."""
         errors = []
-        transact = self._context.database.transact
+        transact = self.context.database.transact
         for duty in (
             self._rescue,
             self._hand_off,
@@ -106,45 +103,42 @@ class MaintenanceRole:
             raise errors[0]
 
     async def _rescue(self) -> None:
-        rescued = await rescue_expired(self._context)
+        rescued = await rescue_expired(self.context)
         if rescued:
             log.warning("leases.rescued", leases=rescued)
-            self._on_rescue(rescued)
+            self.on_rescue(rescued)
 
     async def _hand_off(self) -> None:
-        if abandoned := await HandoffRunner(self._context).execute_abandoned():
+        if abandoned := await HandoffRunner(self.context).execute_abandoned():
             log.warning("handoffs.abandoned_executed", handoffs=abandoned)
-        await promote_successors(self._context.database, self._context.clock.now())
+        await promote_successors(self.context.database, self.context.clock.now())
 
     async def _wake_hosts(self) -> None:
         if woken := await self._sweeper.sweep():
             log.warning("hosts.woken", hosts=woken)
 
     async def _prune(self) -> None:
-        keep = timedelta(days=self._context.settings.fetch_log_days)
-        await rescue.prune_log(self._context.database, self._context.clock.now(), keep)
-        before = self._context.clock.now() - timedelta(days=self._context.settings.delivery_log_days)
-        await self._context.database.transact(changes.prune_deliveries, before)
+        keep = timedelta(days=self.context.settings.fetch_log_days)
+        await rescue.prune_log(self.context.database, self.context.clock.now(), keep)
+        before = self.context.clock.now() - timedelta(days=self.context.settings.delivery_log_days)
+        await self.context.database.transact(changes.prune_deliveries, before)
 
 
+@dataclass(slots=True, eq=False)
 class ClockRole:
     """Keeps this process's clock in step with the database's clock."""
 
-    def __init__(self, context: DatabaseContext) -> None:
-        self._context = context
+    context: DatabaseContext
 
     async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Compare the clocks every few seconds until `stop`."""
-        settle_seconds = _longest_lease_seconds(self._context.settings)
+        settings = self.context.settings
+        pause = max(settings.crawl_delay_cap_seconds, settings.host_delay_ms / 1000)
+        # A process with an unset clock may hold a host for this long, including the pause after its request.
+        settle_seconds = 2 * SYNC_SECONDS + settings.lease_seconds + pause
         while not stop.is_set():
             try:
-                await self._context.clock.sync(self._context.database, settle_seconds)
+                await self.context.clock.sync(self.context.database, settle_seconds)
             except AWAY as error:
                 log.warning("clock.sync_failed", error=str(error))
             await wait_for(stop, SYNC_SECONDS)
-
-
-def _longest_lease_seconds(settings: Settings) -> float:
-    """Return how long a process with an unset clock may hold a host, including the pause after its request."""
-    pause = max(settings.crawl_delay_cap_seconds, settings.host_delay_ms / 1000)
-    return 2 * SYNC_SECONDS + settings.lease_seconds + pause

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 _REFRESH_SECONDS = 30.0
 
 
-@dataclass(eq=False)
+@dataclass
 class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires at the slots of a schedule."""
 
@@ -66,7 +66,6 @@ class SchedulerRole:
         await finish_or_cancel(self.runs, grace_seconds)
 
     async def _refresh_jobs(self, keeper: AsyncIOScheduler) -> None:
-        """Update the jobs to the sources, and run missed slots."""
         known = await self.runtime.context.database.run(sources.get_all_sources)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
         for job in keeper.get_jobs():
@@ -100,7 +99,6 @@ class SchedulerRole:
         return _Slots(kind.schedule, kind.timezone or self.runtime.context.settings.timezone, kind.dated)
 
     async def _start_due(self, source: Source, trigger: _Slots) -> None:
-        """Run the due slots of a source, unless they run already."""
         if source.name not in self.runs.values():
             task = asyncio.create_task(self._run_due(source, trigger))
             self.runs[task] = source.name

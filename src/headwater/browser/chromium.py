@@ -214,7 +214,6 @@ async def _wait_for_network_processes(session: int) -> list[int]:
 
 
 def _environment_in(folder: Path) -> dict[str, str]:
-    """Return an environment in which all temporary files go to a folder."""
     needed = {name: os.environ[name] for name in _NEEDED_VARIABLES if name in os.environ}
     places = {"TMPDIR": "", "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache"}
     return needed | {name: str(folder / place) for name, place in places.items()}

@@ -126,7 +126,6 @@ class BrowserClient:
         return error if error.reason is Reason.BROWSER_CRASHED or page.was_blocked else crashed(page.url)
 
     async def _get_alone(self, request: PageRequest) -> Response:
-        """Open a page in its own browser, which ends with the page."""
         async with self._take(self._alone_slot, _RETRY_ALONE_AFTER):
             self._alone = self._alone or BrowserClient(self.client, self.clock, replace(self.settings, browser_pages=1))
             try:

@@ -295,7 +295,6 @@ class Rendering:
             await self._refuse(paused)
 
     async def _exchange(self, event: JsonObject) -> JsonObject:
-        """Send a paused request, and return the event of its answer."""
         answered: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
         pause_id: str = event["requestId"]
         network_id: str = event.get("networkId", pause_id)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import filterfalse
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -144,13 +143,13 @@ class Proxy:
         async with _closing(upstream_writer):
             if opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                sending = self._send(reader, upstream_writer, endpoint)
+                sending: Coroutine[Any, Any, object] = self._send(reader, upstream_writer, endpoint)
                 receiving = self._receive(upstream_reader, writer, endpoint)
             else:
                 self._check_end(request)
                 upstream_writer.write(opening)
-                sending = _wait_for_more(reader)
-                receiving = self._receive_plain(upstream_reader, writer, endpoint, request)
+                sending = reader.read(1)  # ends when the browser closes the connection, or sends more
+                receiving = self._receive(upstream_reader, writer, endpoint, request)
             request.sent_at = self.clock()  # after the connection, when the request really leaves
             await first_of(sending, receiving)
 
@@ -185,34 +184,28 @@ class Proxy:
             request.error = TimeoutError("the time to send the request was over")
             raise request.error
 
-    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
-        """Pass on the bytes of a tunnel, for the request that is in progress."""
-        try:
-            while chunk := await reader.read(_CHUNK):
-                request = self._admitted.get(endpoint)
-                if request is None:
-                    return
-                await self._pass_on(chunk, writer, request)
-        except OSError as error:
-            if request := self._admitted.get(endpoint):
-                request.error = error
-            raise
-
-    async def _receive_plain(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, request: AdmittedRequest
+    async def _receive(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        endpoint: Endpoint,
+        plain: AdmittedRequest | None = None,
     ) -> None:
-        """Pass one answer on, and record whether it was complete."""
+        """Pass on the bytes of a tunnel for the request in progress, or the one answer to the request `plain`."""
         answer = _PlainAnswer()
         try:
             while chunk := await reader.read(_CHUNK):
-                if self._admitted.get(endpoint) is not request:
+                request = self._admitted.get(endpoint)
+                if request is None or (plain and request is not plain):
                     return
-                answer.feed(chunk)
+                if plain:
+                    answer.feed(chunk)
                 await self._pass_on(chunk, writer, request)
-            if not answer.is_complete:
+            if plain and not answer.is_complete:
                 raise ConnectionError("the answer broke off")
         except OSError as error:
-            request.error = error
+            if failed := plain or self._admitted.get(endpoint):
+                failed.error = error
             raise
 
     async def _pass_on(self, chunk: bytes, writer: asyncio.StreamWriter, request: AdmittedRequest) -> None:
@@ -265,11 +258,6 @@ async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
             await writer.wait_closed()
 
 
-async def _wait_for_more(reader: asyncio.StreamReader) -> None:
-    """Wait until the browser closes the connection, or sends more than its one request."""
-    await reader.read(1)
-
-
 async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
     """Run coroutines until the first one ends, cancel the others, and raise its error if it has one."""
     tasks = [asyncio.create_task(work) for work in works]
@@ -298,7 +286,7 @@ def _read_head(head: bytes) -> tuple[Endpoint, bytes | None]:
         raise ValueError(f"{method} of {scheme} is not allowed")
     authority, _, path = rest.partition("/")
     parts = urlsplit(f"//{authority}")
-    kept = filterfalse(_is_for_the_proxy, lines)
+    kept = (line for line in lines if not _is_for_the_proxy(line))
     opening = "\r\n".join((f"GET /{path} {version}", *kept, "Connection: close", "", ""))
     return ("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1")
 

@@ -18,9 +18,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Self, TypeVar, cast
 
@@ -64,6 +64,7 @@ _ERRORS = {
 }
 
 
+@dataclass(eq=False)
 class Sandbox:
     """Runs functions in child processes with limits on memory, time and output. An async context manager.
 
@@ -71,23 +72,18 @@ class Sandbox:
     The fork server imports the modules `preload`. Only functions of `packages` may be called.
     """
 
-    def __init__(
-        self,
-        *,
-        workers: int = 2,
-        memory_mb: int = 1024,
-        preload: Sequence[str] = (),
-        packages: Sequence[str] = ("headwater",),
-    ) -> None:
-        self._workers = workers
-        self._memory_bytes = memory_mb * _MIB
-        self._preload = preload
-        self._packages = packages
-        self._slots = asyncio.Semaphore(workers)
-        self._idle: list[_Child] = []
-        self._numbers = itertools.count(1)
-        self._server: _ForkServer | None = None
-        self._closed = False
+    workers: int = 2
+    memory_mb: int = 1024
+    preload: Sequence[str] = ()
+    packages: Sequence[str] = ("headwater",)
+    _slots: asyncio.Semaphore = field(init=False)
+    _idle: "list[_Child]" = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _server: "_ForkServer | None" = None
+    _closed: bool = False
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.workers)
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,8 +111,8 @@ class Sandbox:
         failure raises SandboxFailed and kills the child. A cancelled call kills the child too.
         """
         module, name = function.__module__, function.__qualname__
-        if not any(module == package or module.startswith(f"{package}.") for package in self._packages):
-            raise ValueError(f"{module}:{name} is not in {', '.join(self._packages)}")
+        if not any(module == package or module.startswith(f"{package}.") for package in self.packages):
+            raise ValueError(f"{module}:{name} is not in {', '.join(self.packages)}")
         if "<" in name:
             raise ValueError(f"{module}:{name} is not a module-level function")
         request = bytearray(LENGTH.size)
@@ -143,9 +139,9 @@ class Sandbox:
         self._closed = True
         if self._server is not None:
             await self._server.close()
-        for _ in range(self._workers):  # current calls fail by themselves and release their children
+        for _ in range(self.workers):  # current calls fail by themselves and release their children
             await self._slots.acquire()
-        for _ in range(self._workers):
+        for _ in range(self.workers):
             self._slots.release()
         while self._idle:
             self._discard(self._idle.pop())
@@ -181,7 +177,7 @@ class Sandbox:
             self._server.end()
             self._server = None
         if self._server is None:
-            self._server = _ForkServer(self._memory_bytes, self._preload)
+            self._server = _ForkServer(self.memory_mb * _MIB, self.preload)
         return self._server
 
     async def _ask(self, child: "_Child", request: bytearray, seconds: float, output_bytes: int) -> bytes:
