@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from headwater.browser.chromium import find_program
+from headwater.browser.chromium import BrowserProfile, find_program
 from headwater.browser.client import BrowserClient
-from headwater.browser.contexts import BrowserProfile
 from headwater.browser.page import PageRequest
 from headwater.core.errors import NotNow
 from headwater.core.http import AdmittedRequest, Limits, Response

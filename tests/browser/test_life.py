@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.browser import contexts
+from headwater.browser import chromium as module
 from headwater.browser.chromium import start_chromium, start_driver
 from headwater.browser.processes import make_folder
 from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
@@ -167,7 +167,7 @@ async def test_a_context_of_a_dead_browser_is_not_used_with_the_next_browser(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One source's context is being opened when the browser dies and another source's page starts the next."""
-    apply_stealth, opening, continues = contexts.apply_stealth, asyncio.Event(), asyncio.Event()
+    apply_stealth, opening, continues = module.apply_stealth, asyncio.Event(), asyncio.Event()
 
     async def apply_stealth_late(context: Any, profile: str) -> None:
         await apply_stealth(context, profile)
@@ -178,7 +178,7 @@ async def test_a_context_of_a_dead_browser_is_not_used_with_the_next_browser(
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE, "one")
         with monkeypatch.context() as patched:
-            patched.setattr(contexts, "apply_stealth", apply_stealth_late)
+            patched.setattr(module, "apply_stealth", apply_stealth_late)
             late = asyncio.create_task(browsing.get(PAGE, "two"))
             await opening.wait()
         find_process("browser", folder).kill()

@@ -198,8 +198,8 @@ async def test_a_page_that_floods_the_browser_is_killed_and_no_other_page_is(
     browsing: Browsing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not charged either, before it has been open alone: it might have been the other one."""
-    monkeypatch.setattr("headwater.browser.resource_monitor._CHECK_SECONDS", 0.1)
-    monkeypatch.setattr("headwater.browser.resource_monitor._RESPONSE_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.browser.client._CHECK_SECONDS", 0.1)
+    monkeypatch.setattr("headwater.browser.client._MONITOR_RESPONSE_SECONDS", 0.5)
     url = "http://flood.test/page"
     browsing.site.answers[url] = page(f"{FLOOD} setTimeout(flood)")
     browsing.site.answers[PAGE] = page("document.title = 'neighbour'")

@@ -73,7 +73,7 @@ class SchedulerRole:
                 job.remove()
         for name, (source, trigger) in scheduled.items():
             job = keeper.get_job(name)
-            if job is None or vars(job.trigger) != vars(trigger):
+            if job is None or job.trigger != trigger:
                 keeper.add_job(
                     self._start_due,
                     trigger,

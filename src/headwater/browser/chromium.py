@@ -1,4 +1,6 @@
-"""Chromium as a process: which program, how it starts without its own way out, and how it ends.
+"""Chromium as a process: which program, how it starts without its own way out, and how it ends; and its contexts.
+
+Each source has its own context, with its own cookies and its own proxy (spec 1.7).
 
 Playwright's driver starts Chromium and speaks to it through a pipe. When this process ends, the driver finds its end of
 the pipe closed and ends Chromium. When the driver is gone, Chromium ends by itself.
@@ -7,9 +9,10 @@ the pipe closed and ends Chromium. When the driver is gone, Chromium ends by its
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Iterator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +26,13 @@ from headwater.browser.processes import (
     kill_session,
     make_folder,
 )
+from headwater.browser.proxy import Proxy
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
     from playwright._impl.out_of_process import PlaywrightClient
-    from playwright.async_api import Browser, CDPSession, Playwright
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Playwright
 
 log = structlog.get_logger()
 
@@ -76,6 +80,7 @@ _NO_PROXY = "http://127.0.0.1:9"  # the proxy of requests that belong to no cont
 _NEEDED_VARIABLES = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")
 _START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
 _NETWORK_CHECKS, _NETWORK_CHECK_SECONDS = 60, 0.05
+_MAX_CONTEXTS = 32
 _KILL_TRIES, _KILL_WAIT_SECONDS = 30, 1.0
 _driver_environment: ContextVar[dict[str, str]] = ContextVar("_driver_environment")
 
@@ -288,3 +293,84 @@ def first_line(error: Exception) -> str:
     """Return the first line of an error's message; the driver's messages have many."""
     lines = str(error).strip().splitlines()
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserProfile:
+    """The source of a page, and how the browser presents itself to it. Each profile has its own cookies."""
+
+    source: str
+    user_agent: str
+    stealth: str
+
+
+@dataclass(slots=True)
+class SourceContext:
+    """The context of a profile and its proxy."""
+
+    context: "BrowserContext"
+    proxy: Proxy
+    pages: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class SourceContexts:
+    """The contexts of one browser. No context is used with another browser."""
+
+    browser: "Browser"
+    make_proxy: Callable[[], Proxy]
+    _contexts: OrderedDict[BrowserProfile, SourceContext] = field(default_factory=OrderedDict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get_context(self, profile: BrowserProfile) -> SourceContext:
+        """Return the context of a profile, and open it if needed."""
+        async with self._lock:
+            if profile not in self._contexts:
+                await self._close_oldest_unused()
+                self._contexts[profile] = await self._open(profile)
+            self._contexts.move_to_end(profile)
+            return self._contexts[profile]
+
+    async def close_proxies(self) -> None:
+        """Close all proxies, after the browser has ended."""
+        async with self._lock:
+            for context in self._contexts.values():
+                await context.proxy.close()
+            self._contexts.clear()
+
+    async def _close_oldest_unused(self) -> None:
+        unused = [profile for profile, context in self._contexts.items() if not context.pages]
+        if len(self._contexts) >= _MAX_CONTEXTS and unused:
+            context = self._contexts.pop(unused[0])
+            await close_in_time(context.context.close())
+            await context.proxy.close()
+
+    async def _open(self, profile: BrowserProfile) -> SourceContext:
+        proxy = self.make_proxy()
+        await proxy.open()
+        try:
+            context = await self.browser.new_context(
+                proxy={"server": f"http://127.0.0.1:{proxy.port}"},
+                user_agent=profile.user_agent,
+                service_workers="block",
+                accept_downloads=False,
+            )
+            await apply_stealth(context, profile.stealth)
+        except BaseException:
+            await proxy.close()
+            raise
+        return SourceContext(context, proxy)
+
+
+async def apply_stealth(context: "BrowserContext", stealth: str) -> None:
+    """Hide the signs of an automated browser: all (`full`), only navigator.webdriver (`light`) or none (`none`)."""
+    from playwright_stealth import ALL_EVASIONS_DISABLED_KWARGS, Stealth
+
+    if stealth == "none":
+        return
+    # The source chooses the user agent, so nothing else may contradict it.
+    patches = {"navigator_user_agent": False, "navigator_user_agent_data": False, "sec_ch_ua": False}
+    if stealth == "light":
+        no_others = {"navigator_languages_override": None, "navigator_platform_override": None}
+        patches = ALL_EVASIONS_DISABLED_KWARGS | no_others | {"navigator_webdriver": True}
+    await Stealth(**patches).apply_stealth_async(context)

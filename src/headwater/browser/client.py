@@ -1,4 +1,7 @@
-"""The one browser of a process. The first page starts it; a browser that dies or hangs is replaced (spec 1.7)."""
+"""The one browser of a process. The first page starts it; a browser that dies or hangs is replaced (spec 1.7).
+
+A monitor watches the browser while pages are open, and ends a page that takes too much of it.
+"""
 
 import asyncio
 import contextlib
@@ -7,13 +10,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 
+import psutil
 import structlog
 
-from headwater.browser.chromium import Chromium, close_in_time, first_line, start_chromium
-from headwater.browser.contexts import SourceContext, SourceContexts
+from headwater.browser.chromium import (
+    Chromium,
+    SourceContext,
+    SourceContexts,
+    close_in_time,
+    first_line,
+    start_chromium,
+)
 from headwater.browser.page import PageRequest, Rendering, crashed
+from headwater.browser.processes import kill_busiest, limit_memory, measure_page_work
 from headwater.browser.proxy import Proxy, ProxyCaps
-from headwater.browser.resource_monitor import PageSession, ResourceMonitor
 from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.core.http import Response
 from headwater.core.reasons import Reason
@@ -34,8 +44,86 @@ _MARGIN_SECONDS = 2.0  # if a page takes this much longer than its time, the bro
 _RESPONSE_SECONDS = 3.0  # for a browser to show that it does not hang
 _HOST_REASONS = frozenset({Reason.TIMEOUT, Reason.NETWORK})  # a browser in trouble also reports these
 _MAX_SUSPECTS = 1000
+_CHECK_SECONDS = 0.5  # between two checks of the monitor
+# For the browser to answer the smallest request while a page may flood it.
+_MONITOR_RESPONSE_SECONDS = 2.0
 _MIB = 1024 * 1024
 _OVERHEAD_BYTES = _MIB  # headers and encryption of a page's answers
+
+
+@dataclass(slots=True, eq=False)
+class PageSession:
+    """An open page, and what happened to its browser meanwhile."""
+
+    url: str
+    source: str
+    was_alone: bool = True  # no other page was open at any time
+    was_blocked: bool = False  # the browser did not answer for a while
+    was_too_large: bool = False  # the browser used more memory than it may
+    limit: asyncio.Timeout | None = None  # of all work with the page
+
+    def give_up(self) -> None:
+        """Stop waiting for a page whose browser is gone."""
+        if self.limit and self.limit.when() is not None and not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time())
+
+
+@dataclass(slots=True, eq=False)
+class ResourceMonitor:
+    """Checks the memory and the response of one browser."""
+
+    chromium: Chromium
+    memory_bytes: int
+    _pages: set[PageSession] = field(default_factory=set)
+    _work: dict[psutil.Process, float] = field(default_factory=dict)  # CPU seconds of each process at the last check
+    _watching: asyncio.Task[None] | None = None
+
+    @contextlib.asynccontextmanager
+    async def watch(self, url: str, source: str) -> AsyncIterator[PageSession]:
+        """Watch a page while the block has it open."""
+        page = PageSession(url, source)
+        self._pages.add(page)
+        for other in self._pages if len(self._pages) > 1 else ():
+            other.was_alone = False
+        self._watching = self._watching or asyncio.create_task(self._watch())
+        try:
+            yield page
+        finally:
+            self._pages.discard(page)
+            if not self._pages and (watching := self._watching):
+                self._watching = None
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            if not self.chromium.is_alive:
+                for page in self._pages:
+                    page.give_up()
+                continue
+            await self._limit_memory()
+            if len(self._pages) > 1 and not await self.chromium.responds(_MONITOR_RESPONSE_SECONDS):
+                await self.kill_busiest()
+            self._work = await asyncio.to_thread(measure_page_work, self.chromium.session)
+
+    async def _limit_memory(self) -> None:
+        """Kill the largest process if the browser is too large: it is usually that of one page, which then crashes."""
+        held = await asyncio.to_thread(limit_memory, self.chromium.session, self.memory_bytes)
+        if held:
+            for page in self._pages:
+                page.was_too_large = True
+            self._log("browser.too_large", held_mb=held // 1024**2, limit_mb=self.memory_bytes // 1024**2)
+
+    async def kill_busiest(self) -> None:
+        """Kill the page process that works most: it probably floods the browser."""
+        for page in self._pages:
+            page.was_blocked = True
+        if await asyncio.to_thread(kill_busiest, self.chromium.session, self._work):
+            self._log("browser.flooded")
+
+    def _log(self, event: str, **figures: int) -> None:
+        log.warning(event, **figures, pages=[f"{page.source}: {page.url}" for page in self._pages])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from headwater.browser.contexts import BrowserProfile
+from headwater.browser.chromium import BrowserProfile
 from headwater.browser.page_scripts import POLICIES, read_document, wait_until_quiet
 from headwater.browser.proxy import Proxy, TooMuchReceived, first_of
 from headwater.core.errors import ExchangeFailed, HeadwaterError

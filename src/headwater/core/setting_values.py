@@ -24,13 +24,7 @@ def text(raw: object) -> str:
 
 def whole(low: int, high: int) -> Callable[[object], int]:
     """Return a parser of whole numbers from `low` to `high`."""
-
-    def parse(raw: object) -> int:
-        if isinstance(raw, float):
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return _parse_number(raw, int, low, high, "a whole number")
-
-    return parse
+    return lambda raw: _parse_number(raw, int, low, high, "a whole number")
 
 
 def number(low: float, high: float) -> Callable[[object], float]:
@@ -40,7 +34,7 @@ def number(low: float, high: float) -> Callable[[object], float]:
 
 def _parse_number(raw: object, convert: Callable[[float | str], T], low: T, high: T, what: str) -> T:
     try:
-        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        if isinstance(raw, bool) or not isinstance(raw, (int, str) if convert is int else (int, float, str)):
             raise ValueError
         value = convert(raw)
     except ValueError:

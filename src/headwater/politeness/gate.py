@@ -188,7 +188,7 @@ class Gate:
 
     async def _browse(self, lease: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
         """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
-        from headwater.browser.contexts import BrowserProfile  # most processes never need it
+        from headwater.browser.chromium import BrowserProfile  # most processes never need it
         from headwater.browser.page import PageRequest
 
         browser_profile = BrowserProfile(profile.source, self._user_agents[profile.user_agent], profile.stealth)

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: its files, its life cycle and its run folder."""
+"""The embedded PostgreSQL: its files and its life cycle."""

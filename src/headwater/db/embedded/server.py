@@ -5,12 +5,22 @@ Four locks (flock) hold the whole state. The kernel releases each lock when its 
     start.lock       exclusive: the process that starts or stops the server; also the programs that create a cluster
     users.lock       shared: one for each EmbeddedServer; a process that can make it exclusive is the last user
     cluster/         exclusive: the server and its processes; if it is free, none of them runs
-    the run folder   exclusive: the server; see run_folder.py
+    the run folder   exclusive: the server
+
+The run folder holds the server's socket. The path of a socket has at most 107 bytes, so the run folder has a short path
+outside the data folder. mkdtemp makes it, so no other user can prepare it. The file `run` in the data folder names it.
+Each start uses the same run folder, so clients find the server again. Cleaners of temporary folders leave it alone,
+because it is locked.
 """
 
 import fcntl
 import os
+import re
+import shutil
 import signal
+import socket
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,14 +32,18 @@ from urllib.parse import quote
 import psutil
 import structlog
 
-from headwater.core.errors import DatabaseUnreachable
+from headwater.core.errors import DatabaseUnreachable, FolderUnusable
 from headwater.db.embedded import cluster as files
-from headwater.db.embedded import run_folder
 from headwater.db.embedded.cluster import WORKING_FOLDER, Cluster, open_folder, open_private, try_lock
+
+PORT = "5432"  # part of the socket's name; the server does not listen on the network
+_SOCKET = f"socket/.s.PGSQL.{PORT}"
+_RUN_FOLDER = re.compile(r"/[A-Za-z0-9_./-]{0,59}/headwater-[a-z0-9_]{8}")  # short, and needs no quoting
+_ASK_FOR_TLS = bytes.fromhex("0000000804d2162f")  # the shortest request of the protocol; these programs answer N
 
 SETTINGS = {
     "listen_addresses": "",
-    "port": run_folder.PORT,
+    "port": PORT,
     "unix_socket_permissions": "0700",
     "cluster_name": "headwater",
     "max_connections": "50",
@@ -87,7 +101,7 @@ def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> Embedd
             shares.callback(_leave, cluster, users_lock)
             socket_folder = _ensure_running(cluster, start_lock, deadline)
         secret, host = quote(cluster.password(), safe=""), quote(str(socket_folder), safe="")
-        dsn = f"postgresql://{files.ROLE}:{secret}@/{files.DATABASE}?host={host}&port={run_folder.PORT}"
+        dsn = f"postgresql://{files.ROLE}:{secret}@/{files.DATABASE}?host={host}&port={PORT}"
         return EmbeddedServer(dsn, shares.pop_all())
 
 
@@ -122,7 +136,7 @@ def _ensure_running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
             cluster_lock = open_folder(cluster.data, locks)
             if socket_folder := _find_running(cluster, cluster_lock, deadline):
                 return socket_folder
-        run, run_lock = run_folder.claim_run_folder(cluster, locks)
+        run, run_lock = _claim_run_folder(cluster, locks)
         programs = files.find_programs(cluster, run)
         if not cluster.data.exists():
             files.create_cluster(cluster, programs, start_lock)
@@ -138,12 +152,12 @@ def _find_running(cluster: Cluster, cluster_lock: int, deadline: float) -> Path 
     while not try_lock(cluster_lock):
         pid = _postmaster(cluster)
         if pid and _is_ready(cluster, pid):
-            socket_folder = run_folder.find_socket(cluster, pid)
+            socket_folder = _find_socket(cluster, pid)
             if socket_folder is None:
                 log.debug("database.socket_gone", folder=str(cluster.data))
                 _end(cluster, cluster_lock, pid)
                 return None
-            if run_folder.responds(socket_folder):
+            if _responds(socket_folder):
                 return socket_folder
         _wait_on(deadline if pid else orphans_deadline, _explain_hang(cluster))
     return None
@@ -205,9 +219,9 @@ def _stop(cluster: Cluster) -> None:
     with ExitStack() as locks:
         if (pid := _postmaster(cluster)) and not try_lock(cluster_lock := open_folder(cluster.data, locks)):
             # First the socket: if this process is killed now, the next one must not use the stopping server.
-            run_folder.remove_socket(cluster)
+            _remove_socket(cluster)
             _end(cluster, cluster_lock, pid)
-    run_folder.remove_run_folder(cluster)
+    _remove_run_folder(cluster)
 
 
 def _end(cluster: Cluster, cluster_lock: int, pid: int) -> None:
@@ -268,3 +282,92 @@ def _works_in(cluster: Cluster, pid: int) -> bool:
     answer, _ = asked.communicate()
     data = cluster.data.stat()
     return answer.split() == [str(data.st_dev), str(data.st_ino)]
+
+
+def _claim_run_folder(cluster: Cluster, locks: ExitStack) -> tuple[Path, int]:
+    """Return a run folder that contains only an empty socket folder, and its lock."""
+    run = _recorded_run_folder(cluster)
+    lock = None
+    if run:
+        with suppress(OSError):
+            run.mkdir(mode=0o700)
+        if _is_safe_run_folder(cluster, run) and run.stat().st_uid == os.geteuid():
+            lock = open_folder(run, locks)
+    # A copy of a data folder names the run folder of the original.
+    if run is None or lock is None or not try_lock(lock):
+        run = _make_run_folder(cluster)
+        lock = open_folder(run, locks)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        files.write_private(cluster.home / "run", str(run))
+    _clear_run_folder(run)
+    socket_folder = run / "socket"
+    socket_folder.mkdir(mode=0o700)
+    if cluster.account:
+        run.chmod(0o711)
+        os.chown(socket_folder, cluster.account.uid, cluster.account.gid)
+    return run, lock
+
+
+def _make_run_folder(cluster: Cluster) -> Path:
+    for parent in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 -- only mkdtemp writes there
+        closed = cluster.account and not all(above.stat().st_mode & stat.S_IXOTH for above in (parent, *parent.parents))
+        if not closed and _RUN_FOLDER.fullmatch(f"{parent}/headwater-xxxxxxxx") and os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="headwater-", dir=parent))
+    raise FolderUnusable("No folder can hold the database's socket; make /tmp a folder that every user can write to.")
+
+
+def _find_socket(cluster: Cluster, pid: int) -> Path | None:
+    """Return the folder of the server's socket, also of a server that has its own /tmp."""
+    recorded = _recorded_run_folder(cluster)
+    for run in (recorded, Path(f"/proc/{pid}/root{recorded}")) if recorded else ():
+        if _is_safe_run_folder(cluster, run) and (run / _SOCKET).is_socket():
+            return run / "socket"
+    return None
+
+
+def _responds(socket_folder: Path) -> bool:
+    """Return whether the server accepts a connection. A server that was just killed has a socket for a while."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1)
+        try:
+            client.connect(str(socket_folder.parent / _SOCKET))
+            client.sendall(_ASK_FOR_TLS)
+            return client.recv(1) == b"N"
+        except OSError:
+            return False
+
+
+def _remove_socket(cluster: Cluster) -> None:
+    """Remove the socket, so that no client finds the server."""
+    run = _recorded_run_folder(cluster)
+    if run and _is_safe_run_folder(cluster, run):
+        shutil.rmtree(run / "socket", ignore_errors=True)
+
+
+def _remove_run_folder(cluster: Cluster) -> None:
+    """Remove the run folder, unless a server uses it."""
+    run = _recorded_run_folder(cluster)
+    with ExitStack() as locks, suppress(OSError):  # a folder of another user stays
+        if run and _is_safe_run_folder(cluster, run) and try_lock(open_folder(run, locks)):
+            _clear_run_folder(run)
+            run.rmdir()
+
+
+def _clear_run_folder(run: Path) -> None:
+    for part in ("socket", "program"):
+        shutil.rmtree(run / part, ignore_errors=True)
+
+
+def _recorded_run_folder(cluster: Cluster) -> Path | None:
+    record = cluster.home / "run"
+    recorded = record.read_text(errors="replace") if record.exists() else ""
+    return Path(recorded) if _RUN_FOLDER.fullmatch(recorded) else None
+
+
+def _is_safe_run_folder(cluster: Cluster, run: Path) -> bool:
+    try:
+        found = run.lstat()
+    except OSError:
+        return False
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid in (0, os.geteuid(), cluster.uid) and not others_write
