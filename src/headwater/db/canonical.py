@@ -132,7 +132,8 @@ async def return_expired_lease(connection: Connection, now: datetime) -> int:
 async def request_new_links(connection: Connection, now: datetime) -> int:
     """Request all links that were not attempted within 30 days; return how many are requested now."""
     await connection.execute(query("request_new_links"), now - LINK_LIFE, now - ATTEMPT_LIFE, now)
-    return await connection.fetchval(query("count_requested"))
+    value: int = await connection.fetchval(query("count_requested"))
+    return value
 
 
 async def add_categories(
@@ -198,7 +199,8 @@ async def withdraw_foreign(connection: Connection, uids: Collection[str], now: d
 
 async def get_redis_mark(connection: Connection) -> str | None:
     """Return the mark of the Redis that has everything."""
-    return await connection.fetchval(query("redis_mark"))
+    value: str | None = await connection.fetchval(query("redis_mark"))
+    return value
 
 
 async def save_redis_mark(connection: Connection, mark: str) -> None:

@@ -204,22 +204,26 @@ def parse_cursor(text: str) -> int | None:
 async def number_changes(connection: Connection) -> int:
     """Give positions to one batch of committed changes; return how many. Must run inside a transaction."""
     last = await connection.fetchval(query("lock_change_state"))
-    return await connection.fetchval(query("number_changes"), last, NUMBERED_AT_ONCE)
+    value: int = await connection.fetchval(query("number_changes"), last, NUMBERED_AT_ONCE)
+    return value
 
 
 async def read_last_position(connection: Connection) -> int:
     """Return the last position that a change has."""
-    return await connection.fetchval(query("last_position"))
+    value: int = await connection.fetchval(query("last_position"))
+    return value
 
 
 async def read_furthest_position(connection: Connection) -> int:
     """Return the largest position that a reader can have reached."""
-    return await connection.fetchval(query("furthest_position"))
+    value: int = await connection.fetchval(query("furthest_position"))
+    return value
 
 
 async def find_position_before(connection: Connection, moment: datetime) -> int | None:
     """Return the position before the first change at or after a time; None if there is no such change."""
-    return await connection.fetchval(query("position_before"), moment)
+    value: int | None = await connection.fetchval(query("position_before"), moment)
+    return value
 
 
 async def list_changes(connection: Connection, after: int, limit: int) -> list[Change]:
@@ -288,7 +292,8 @@ async def lock_ready_webhooks(connection: Connection, now: datetime) -> list[int
 
 async def lock_webhook(connection: Connection, name: str) -> int | None:
     """Lock a webhook, so that none of its deliveries is claimed until the transaction ends; return its id."""
-    return await connection.fetchval(query("lock_webhook"), name)
+    value: int | None = await connection.fetchval(query("lock_webhook"), name)
+    return value
 
 
 async def fan_out(connection: Connection, webhook_ids: Collection[int], now: datetime) -> bool:

@@ -143,7 +143,7 @@ async def save_document(
 ) -> bool:
     """Save the document of a URL. Its text must be saved before. Returns whether a known document changed."""
     article = document.article
-    return await connection.fetchval(
+    value: bool = await connection.fetchval(
         query("save_document"),
         url_id,
         source_id,
@@ -170,6 +170,7 @@ async def save_document(
         article.confidence,
         document.selectors,
     )
+    return value
 
 
 async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:
@@ -195,7 +196,8 @@ async def get_revision(connection: Connection, document_id: int, revision: int |
 
 async def find_document(connection: Connection, url_id: int) -> int | None:
     """Return the id of the document of a URL."""
-    return await connection.fetchval(query("document_of_url"), url_id)
+    value: int | None = await connection.fetchval(query("document_of_url"), url_id)
+    return value
 
 
 async def list_documents(
@@ -225,7 +227,8 @@ async def count_documents(connection: Connection) -> DocumentCounts:
 
 async def search_index_is_whole(connection: Connection) -> bool | None:
     """Return whether the search index of the documents can be used. Returns None if there is no index."""
-    return await connection.fetchval(query("search_index_is_whole"))
+    value: bool | None = await connection.fetchval(query("search_index_is_whole"))
+    return value
 
 
 async def rebuild_search_index(connection: Connection) -> bool:

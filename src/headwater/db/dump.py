@@ -110,7 +110,8 @@ async def read_sequences(connection: Connection) -> dict[str, int]:
 
 async def count_documents(connection: Connection) -> int:
     """Count the documents."""
-    return await connection.fetchval(query("count_documents"), timeout=_TIMEOUT_SECONDS)
+    value: int = await connection.fetchval(query("count_documents"), timeout=_TIMEOUT_SECONDS)
+    return value
 
 
 async def read_raw_files(connection: Connection, page: int) -> AsyncIterator[list[tuple[str, bytes, int]]]:

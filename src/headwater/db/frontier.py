@@ -270,7 +270,8 @@ async def count_urls(connection: Connection) -> list[tuple[str, str | None, int]
 
 async def count_leased_urls(connection: Connection) -> int:
     """Return the number of URLs that are being fetched."""
-    return await connection.fetchval(query("count_leased_urls"))
+    value: int = await connection.fetchval(query("count_leased_urls"))
+    return value
 
 
 async def merge_frontier_counts(connection: Connection) -> None:

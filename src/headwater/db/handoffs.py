@@ -15,7 +15,7 @@ from headwater.core.errors import HandoffsMissing
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.db.jobs import JobStatus, RunItemFilter
+from headwater.db.jobs import ItemPayload, JobStatus, RunItemFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_columns, to_record
 
@@ -33,18 +33,10 @@ class HandoffStatus(StrEnum):
 
 
 @record
-class Handoff:
+class Handoff(ItemPayload):
     """A hand-off brings one payload of an item to a job."""
 
     handoff_id: int
-    reference_id: str
-    """The id of the item."""
-    payload_hash: str
-    source: str
-    title: str
-    url: str
-    scrape_run_id: int | None
-    """The last run that brought this payload."""
     status: HandoffStatus
     reason_code: Reason
     """A code from the closed list of reasons."""
@@ -155,7 +147,8 @@ async def return_expired_handoffs(connection: Connection, now: datetime, max_att
 @_requires_table
 async def count_overdue_handoffs(connection: Connection, now: datetime) -> int:
     """Count the expired leases that are not yet taken back."""
-    return await connection.fetchval(query("count_overdue_handoffs"), now)
+    value: int = await connection.fetchval(query("count_overdue_handoffs"), now)
+    return value
 
 
 async def count_overdue_leases(connection: Connection, now: datetime) -> int:

@@ -158,7 +158,8 @@ async def save_robots(
 
 async def get_next_ready(connection: Connection, now: datetime) -> datetime | None:
     """Return when the next queued URL may be claimed; None if the queue is empty."""
-    return await connection.fetchval(query("get_next_ready"), now)
+    value: datetime | None = await connection.fetchval(query("get_next_ready"), now)
+    return value
 
 
 async def count_hosts(connection: Connection, now: datetime) -> HostCounts:

@@ -141,7 +141,8 @@ async def list_day_readings(connection: Connection, source_ids: Collection[int],
 
 async def last_day_indexed(connection: Connection, source_id: int | None, until: date) -> date | None:
     """Return the newest day with items in the index, of one source or of all."""
-    return await connection.fetchval(query("last_day_indexed"), source_id, until)
+    value: date | None = await connection.fetchval(query("last_day_indexed"), source_id, until)
+    return value
 
 
 async def read_day(connection: Connection, day: date, only: DayFilter) -> list[DayItem]:

@@ -32,10 +32,9 @@ class PageStatus(StrEnum):
 
 
 @record
-class Job:
-    """A job waits for the page of an item."""
+class ItemPayload:
+    """One payload of an item, which a hand-off brings to a job."""
 
-    job_id: int
     reference_id: str
     """The id of the item."""
     payload_hash: str
@@ -44,6 +43,14 @@ class Job:
     url: str
     """The present address of the page."""
     scrape_run_id: int | None
+    """The last run that brought this payload."""
+
+
+@record
+class Job(ItemPayload):
+    """A job waits for the page of an item."""
+
+    job_id: int
     status: JobStatus
     reason: Reason | None
     """The reason of a failed job: a code from the closed list of reasons."""

@@ -68,7 +68,9 @@ class SourceRow(PollState):
 
     id: int
     name: str
+    """The unique name. It is also the name of the source's folder."""
     kind: str
+    """The kind that reads the source."""
     settings: Mapping[str, Any]
     """The settings that override the defaults of the kind."""
     enabled: bool
@@ -175,7 +177,8 @@ async def get_browser_sources(connection: Connection) -> list[str]:
 
 async def find_feed_owner(connection: Connection, feed_url: str) -> str | None:
     """Return the name of the source that reads a feed."""
-    return await connection.fetchval(query("find_feed_owner"), feed_url)
+    value: str | None = await connection.fetchval(query("find_feed_owner"), feed_url)
+    return value
 
 
 async def find_removed_names(connection: Connection, names: Collection[str]) -> set[str]:
@@ -345,7 +348,8 @@ async def reserve_request(
     connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
 ) -> datetime:
     """Reserve the time of the next request of a source. `unused` is a reserved time that is returned."""
-    return await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
+    value: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
+    return value
 
 
 async def lock_poll(connection: Connection, claim: PollClaim) -> bool:

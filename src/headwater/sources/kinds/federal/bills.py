@@ -8,7 +8,7 @@ to read).
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError, Unreadable
@@ -17,8 +17,7 @@ from headwater.core.source import DiscoveredUrl, Intervals, Item, Method, Undate
 from headwater.core.urls import host_of
 from headwater.feeds.results import SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading
-from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_future
+from headwater.sources.kinds.federal.congress import CongressApi, CongressKind, congress_on, refuse_future
 from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_object, read_text
 from headwater.sources.run import Problems, Run
 
@@ -41,7 +40,7 @@ class Bill(NamedTuple):
     changed_at: datetime | None
 
 
-class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BillsKind(CongressKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bills and resolutions of the current Congress, and of earlier ones on request.
 
     Sitemaps and files need no key. The title and the date of introduction of a bill are looked up once, with the key.
@@ -50,18 +49,10 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     in_parts: ClassVar[bool] = True
 
-    timezone: str | None = US_CAPITAL
-    budget: Literal["api.data.gov"] | None = "api.data.gov"
     sitemap_url: str = "https://www.govinfo.gov/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
-    api_url: str = API_URL
     congresses: tuple[int, ...] = ()
     # With the default, a run ends before the next files appear. 0 makes no lookups and needs no key.
     lookups_per_run: int = 1000
-
-    @property
-    def api_hosts(self) -> frozenset[str]:
-        """The API, which counts requests, without the sitemaps and files."""
-        return frozenset({host_of(self.api_url)})
 
     def methods(self, interval: timedelta) -> Intervals:
         """Return the sitemap method, which can read back (`headwater source backfill`)."""
@@ -71,7 +62,6 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
         check_url("sitemap_url", self.sitemap_url)
-        check_url("api_url", self.api_url)
         if self.schedule is not None:
             raise ValueError("schedule: bills are read by interval; set poll_interval_minutes")
         if any(congress < FIRST_CONGRESS for congress in self.congresses):

@@ -3,14 +3,19 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 from urllib.parse import urlencode
 
 from headwater.core.errors import ExchangeFailed, HeadwaterError
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
+from headwater.core.urls import host_of
+from headwater.sources.kind import Kind
 from headwater.sources.kinds.records import (
+    US_CAPITAL,
     IncompleteList,
     Record,
+    check_url,
     get_record,
     read_count,
     read_object,
@@ -36,6 +41,24 @@ def refuse_future(congresses: Iterable[int], now: int) -> None:
     if far := [congress for congress in congresses if congress > now + 1]:
         message = f"congresses: Congress {far[0]} is yet to come; now it is {now}."
         raise HeadwaterError(message, reason=Reason.BAD_SOURCE)
+
+
+class CongressKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings that all kinds of api.congress.gov share."""
+
+    timezone: str | None = US_CAPITAL
+    budget: Literal["api.data.gov"] | None = "api.data.gov"
+    api_url: str = API_URL
+
+    @property
+    def api_hosts(self) -> frozenset[str]:
+        """The API, which counts requests, without the files."""
+        return frozenset({host_of(self.api_url)})
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, with a ValueError that names the field."""
+        check_url("api_url", self.api_url)
+        super().check()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,35 +7,24 @@ from typing import Literal
 
 from headwater.core.errors import Unreadable
 from headwater.core.source import Item, Undated
-from headwater.core.urls import host_of
-from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.congress import API_URL, CongressApi
-from headwater.sources.kinds.records import US_CAPITAL, Record, check_url, read_midnight, read_text
+from headwater.sources.kinds.federal.congress import CongressApi, CongressKind
+from headwater.sources.kinds.records import Record, check_url, read_midnight, read_text
 from headwater.sources.run import Problems, Run
 
 _NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or the old form 98-807
 _OVERLAP = timedelta(days=2)
 
 
-class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CrsReportsKind(CongressKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reports that were updated since the last run. The first run reads all of them."""
 
     schedule: str | None = "0 8 * * *"
-    timezone: str | None = US_CAPITAL
-    budget: Literal["api.data.gov"] | None = "api.data.gov"
-    api_url: str = API_URL
     files_url: str = "https://www.congress.gov/crs_external_products"
     # Fetch the page of a report, or its record in the API. The record has the summary and never an interstitial.
     form: Literal["html", "json"] = "html"
 
-    @property
-    def api_hosts(self) -> frozenset[str]:
-        """The API, which counts requests, without the reports."""
-        return frozenset({host_of(self.api_url)})
-
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_url("api_url", self.api_url)
         check_url("files_url", self.files_url)
         super().check()
 

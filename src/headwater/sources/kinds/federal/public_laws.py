@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import AsyncIterator
-from typing import Literal
 
 from headwater.core.dates import day_of
 from headwater.core.source import Item, Undated
-from headwater.core.urls import host_of
-from headwater.sources.kind import Kind
-from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_future
+from headwater.sources.kinds.federal.congress import CongressApi, CongressKind, congress_on, refuse_future
 from headwater.sources.kinds.records import (
     US_CAPITAL,
     Record,
@@ -25,24 +22,15 @@ _NUMBER = re.compile(r"(\d{1,3})-(\d{1,5})")
 _BECAME = re.compile(r"Became Public Law No: ?(\d+-\d+)")
 
 
-class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublicLawsKind(CongressKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Laws of the current Congress and of the one before, or of the Congresses in `congresses`."""
 
     schedule: str | None = "30 7 * * *"
-    timezone: str | None = US_CAPITAL
-    budget: Literal["api.data.gov"] | None = "api.data.gov"
-    api_url: str = API_URL
     files_url: str = "https://www.govinfo.gov/content/pkg"
     congresses: tuple[int, ...] = ()
 
-    @property
-    def api_hosts(self) -> frozenset[str]:
-        """The API, which counts requests, without the texts."""
-        return frozenset({host_of(self.api_url)})
-
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
-        check_url("api_url", self.api_url)
         check_url("files_url", self.files_url)
         if any(congress < FIRST_CONGRESS for congress in self.congresses):
             raise ValueError(f"congresses: laws before the {FIRST_CONGRESS}th Congress are not published as XML")
