@@ -85,7 +85,6 @@ def _refuse_unknown_parameters(request: Request) -> None:
 
 
 def _list_parameters(dependant: Dependant) -> Iterator[str]:
-    """Yield the query parameters of a route and of its dependencies."""
     yield from (parameter.alias for parameter in dependant.query_params)
     for other in dependant.dependencies:
         yield from _list_parameters(other)

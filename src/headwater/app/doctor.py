@@ -320,7 +320,6 @@ def _check_redis_facts(place: str, facts: dict[str, Any]) -> Finding:
 
 
 def _find_existing(path: Path) -> Path:
-    """Return the path or its nearest parent that exists."""
     return next(existing for existing in (path, *path.parents) if existing.exists())
 
 

@@ -223,8 +223,6 @@ async def run_in_background(roles: Collection[Role]) -> AsyncIterator[None]:
 
 
 class _Web:
-    """The API role: an ASGI app on a socket that already listens."""
-
     def __init__(self, app: Any, listener: socket.socket) -> None:
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
         self._server = _Server(config)

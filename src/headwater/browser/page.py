@@ -56,8 +56,6 @@ _VALIDATORS = frozenset({"etag", "last-modified"})  # of the bytes that were sen
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer of a host to one request of the page."""
-
     status: int
     headers: Mapping[str, str]
     raw_headers: list[dict[str, str]]

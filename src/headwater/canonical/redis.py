@@ -190,7 +190,6 @@ def _write_article(attempt: CanonicalAttempt, article: CanonicalArticle, now: da
 
 
 def _article_fields(attempt: CanonicalAttempt, article: CanonicalArticle) -> dict[str, str]:
-    """Return all fields of an article's HASH; unknown fields are empty."""
     provenance = dict(article.provenance)
     if article.published_at and article.published_by_source:
         provenance["published_at"] = "feed"

@@ -97,8 +97,6 @@ class CanonicalRunner:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """A run under way."""
-
     context: DatabaseContext
     projection: Projection | None
     lease: Lease

@@ -96,7 +96,6 @@ def ingest(
 async def _ingest(
     operations: "Operations", source: str, day: date | None, counters: RunCounters
 ) -> tuple["RunRecord", "DayState"]:
-    """Read a day. Return the run and the state of the day after it."""
     from headwater.documents.operations import DayFilter
 
     run = await operations.runs.ingest(source, day, counters)

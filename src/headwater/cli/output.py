@@ -60,8 +60,6 @@ def find_lost_output(error: BaseException) -> OutputLost | None:
 
 
 class _Output(io.FileIO):
-    """Standard output."""
-
     _lost = False
 
     def write(self, data: "ReadableBuffer", /) -> int:

@@ -182,7 +182,6 @@ def _hostile_marks() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def _marks() -> str:
-    """Return all characters whose decomposition begins with a combining mark."""
     return "".join(filter(_is_mark, map(chr, range(0x300, 0x20000))))
 
 

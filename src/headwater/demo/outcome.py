@@ -153,7 +153,6 @@ def _group(urls: list[UrlLine]) -> list[OutcomeGroup]:
 
 
 def _compare(expected: Mapping[str, object], found: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the addresses with another value than expected, and the addresses that are not expected."""
     wrong = [f"{url}: {found.get(url)}, expected {value}" for url, value in expected.items() if found.get(url) != value]
     return *wrong, *(f"{url}: not expected" for url in found.keys() - expected.keys())
 

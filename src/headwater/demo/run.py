@@ -111,7 +111,6 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _demo_settings(data: Path, web: DemoWeb) -> JsonObject:
-    """Return settings with shorter intervals than the defaults."""
     return {
         "data_dir": data,
         "listen_port": 0,
@@ -164,7 +163,6 @@ def _replace_file(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _using(data: Path) -> Iterator[None]:
-    """Report why a folder cannot be used."""
     try:
         yield
         return

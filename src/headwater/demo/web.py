@@ -147,7 +147,6 @@ class DemoWeb:
         return await answer(request)
 
     def _index(self) -> str:
-        """Write a page that lists the hosts and how to reach them."""
         rows = "\n".join(
             f"<tr><td>{site.host}<td>{escape(site.title)}<td><code>curl -H 'Host: {site.host}' "
             f"{self.address}{site.feed.path if site.feed else '/'}</code>"

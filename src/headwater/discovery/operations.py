@@ -98,7 +98,6 @@ class LiveRunOperations(RunOperations):
         return started
 
     def _choose_day(self, source: Source, day: date | None) -> date:
-        """Return the day to read. Refuse a day that cannot be read."""
         kind = get_kind(source)
         if not kind.dated:
             raise BadRequest(

@@ -233,7 +233,6 @@ class Poller:
         )
 
     async def _save(self, connection: Connection, found: DiscoveryResult, profile: Mapping[str, Any]) -> PollResult:
-        """Save a discovery, and end its poll and its run."""
         claim, run, source, now = found.claim, found.run, found.claim.source, self._clock.now()
         total = await self._writer.save(connection, found)
         if found.saved_state is not None:
@@ -301,13 +300,11 @@ def _storable(error: Exception) -> str:
 
 
 def _explain_refused(refused: Mapping[str, str]) -> str:
-    """Return why a day that was read to its end is not complete."""
     url, why = next(iter(refused.items()))
     return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_MAX_ERROR_LENGTH]
 
 
 def _make_result(found: DiscoveryResult) -> PollResult:
-    """Return the result of a successful poll without its items."""
     return PollResult(
         found.claim.source,
         Reason.POLLED,

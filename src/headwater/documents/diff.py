@@ -115,7 +115,6 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[ParagraphChange]:
-    """Yield the changes in the order of the later text."""
     start, end = _count_common(old, new)
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
     if (
@@ -134,7 +133,6 @@ def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[ParagraphC
 
 
 def _count_common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Count the equal paragraphs at the beginning and, of the others, at the end."""
     shorter = min(len(old), len(new))
     start = next((place for place in range(shorter) if old[place] != new[place]), shorter)
     rest = shorter - start
@@ -156,7 +154,6 @@ def _find_changes_by_presence(old: Sequence[str], new: Sequence[str], start: int
 def _compare_block(
     old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, budget: int
 ) -> Iterator[ParagraphChange]:
-    """Yield the paragraphs of a block that changed, were removed or were added."""
     next_old = next_new = 0
     for place, match in [*_pair_paragraphs(old, new, budget), (len(old), len(new))]:
         for removed in range(next_old, place):

@@ -73,7 +73,6 @@ def _read_outlines(text: str, position: int) -> Iterator[OpmlFeed]:
 
 
 def _read_attributes(text: str, position: int) -> tuple[dict[str, str], int, bool]:
-    """Return the attributes of a tag by lower-case name, the end of the tag, and whether the tag is empty."""
     attributes: dict[str, str] = {}
     for found in _ATTRIBUTE_OR_END.finditer(text, position):
         if found["end"]:

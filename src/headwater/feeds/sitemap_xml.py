@@ -142,7 +142,6 @@ def _token_pattern(prefix: str | None, news_prefix: re.Match[str] | None) -> re.
 
 
 def _content(markup: str | None) -> str:
-    """Return the text of an element, without comments, CDATA marks and references."""
     if not markup:
         return ""
     if "<" not in markup:

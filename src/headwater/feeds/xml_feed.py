@@ -144,7 +144,6 @@ class _Reader:
         return _find_link(children, positions, "alternate", base)
 
     def _author(self, children: _Elements, layout: Layout) -> str | None:
-        """Return the names in Atom's person elements, else the first text that names an author."""
         names = self._people(children, layout.people) if layout.people else ""
         return names or self._authors[self._text(children, layout.author)]
 
@@ -169,7 +168,6 @@ class _Reader:
         return None
 
     def _text(self, children: _Elements, positions: _Positions) -> str:
-        """Return the text of the first of these elements that has one."""
         for position in positions:
             if text := self._inner_text(children[position]):
                 return text
@@ -205,8 +203,6 @@ class _Reader:
 
 
 class _Memo(dict[str, _Value]):
-    """A cache of the results of a function of one text."""
-
     def __init__(self, function: Callable[[str], _Value]) -> None:
         self._function = function
 
@@ -260,7 +256,6 @@ def _find_link(children: _Elements, positions: _Positions, relation: str, base: 
 
 
 def _base(element: etree._Element, base: str) -> str:
-    """Return the base address after every `xml:base` from the root to the element."""
     for ancestor in reversed([element, *element.iterancestors()]):
         base = _own_base(ancestor, base)
     return base

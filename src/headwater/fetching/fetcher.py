@@ -47,8 +47,6 @@ class FetchResult:
 
 @dataclass(slots=True)
 class _Fetch:
-    """The state of a fetch under way."""
-
     claim: Claim
     lease: HostLease
     response: Response | None = None

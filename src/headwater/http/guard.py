@@ -61,7 +61,6 @@ class AddressGuard:
             raise AddressRefused(refusal)
 
     def _explain_refusal(self, address: str) -> str | None:
-        """Return why the guard refuses an address; None if the guard allows it."""
         if "%" in address:
             return f"{address} is valid on one local network only"
         try:

@@ -115,7 +115,6 @@ def _out_of_memory(message: str = "the child process ran out of memory") -> Fail
 
 
 def _run_child(descriptor: int, memory_bytes: int) -> NoReturn:
-    """Run as a child: answer calls until the program closes the socket."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -291,7 +291,6 @@ def _decoder(returns: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 def _decode_reply(reply: bytes, returns: Any) -> Any:
-    """Return the result of a call, or the error to raise."""
     try:
         payload = memoryview(reply)[1:]
         if reply.startswith(RESULT):

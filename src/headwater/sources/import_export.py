@@ -210,7 +210,6 @@ def _refuse_bombs(text: str) -> None:
 
 
 def _find_entries(root: yaml.Node | None) -> list[yaml.Node]:
-    """Return the items of the list that is the whole file, or that is under `sources`."""
     if isinstance(root, yaml.MappingNode):
         by_key = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
         others = [str(key) for key in by_key if key != "sources"]

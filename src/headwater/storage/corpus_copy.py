@@ -185,7 +185,6 @@ def copy_known_files(source: Path, target: Path, raws: Iterable[RawFile]) -> lis
 
 
 def _copy(file: Path, copy: Path) -> bytes:
-    """Copy a file, and return its hash."""
     digest = hashlib.sha256()
     copy.parent.mkdir(parents=True, exist_ok=True)
     with file.open("rb") as reading, copy.open("xb") as writing:

@@ -210,7 +210,6 @@ def _find_old_drafts(folder: int, before: float) -> Iterator[tuple[str, int]]:
 
 
 def _remove(folder: int, name: str) -> bool:
-    """Remove a file. Returns False if it is gone already."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

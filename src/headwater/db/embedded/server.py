@@ -260,7 +260,6 @@ def _recorded_pid(cluster: Cluster) -> int | None:
 
 
 def _postmaster(cluster: Cluster) -> int | None:
-    """Return the pid in postmaster.pid, if that process is the server."""
     pid = _recorded_pid(cluster)
     return pid if pid and _is_postgres_of(cluster, pid) else None
 

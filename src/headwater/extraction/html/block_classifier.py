@@ -122,8 +122,6 @@ class Position:
 
 
 class _Positions:
-    """The position of each element with text."""
-
     def __init__(self, elements: list[Element], container: Element, weights: Mapping[str, int]) -> None:
         self._container_prose = container.prose or 1
         self._page_prose = elements[0].prose or 1

@@ -189,7 +189,6 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
 
 
 def _keep_lines(text: str) -> str:
-    """Return preformatted text with its lines."""
     lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
     return "\n".join(lines).strip("\n")
 

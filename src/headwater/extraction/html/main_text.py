@@ -89,7 +89,6 @@ def _doubt(blocks: Sequence[Block], scores: Sequence[float]) -> float:
 
 
 def _find_blocks(text: str, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks whose letters are in a text."""
     whole = _letters(text)
     return [block for block in blocks if (letters := _letters(block.text)) and letters in whole]
 

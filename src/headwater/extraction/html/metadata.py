@@ -286,7 +286,6 @@ class _PageFields:
 
 
 def _text_of(node: LexborNode) -> str:
-    """Return the text of an element as one line."""
     child = node.first_child
     if child is None or (child.is_text_node and child.next is None):
         return one_line(node.text()[:_MAX_VALUE_LENGTH])

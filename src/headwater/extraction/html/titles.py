@@ -57,7 +57,6 @@ def _names(sites: Sequence[str]) -> set[str]:
 
 
 def _compact(text: str) -> str:
-    """Return only the letters and digits of a name."""
     return "".join(filter(str.isalnum, text.casefold().removeprefix("www.")))
 
 

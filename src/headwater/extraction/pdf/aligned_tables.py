@@ -215,7 +215,6 @@ def _is_title(line: Line, columns: Sequence[Column]) -> bool:
 
 
 def _is_a_word_each(piece: Line, columns: Sequence[Column]) -> bool:
-    """Return whether each word is over a column of its own."""
     under = sum(piece.x0 < column.x1 and column.x0 < piece.x1 for column in columns)
     return under > 2 and len(piece.words) <= 1.2 * under
 
@@ -263,7 +262,6 @@ def _crosses_border(before: Word, word: Word, columns: Sequence[Column]) -> bool
 
 
 def _column_of(piece: Line, columns: Sequence[Column]) -> int:
-    """Return the column that a piece overlaps most, or the nearest column."""
     shared = [min(piece.x1, column.x1) - max(piece.x0, column.x0) for column in columns]
     return shared.index(max(shared))
 

@@ -132,7 +132,6 @@ def _bounds(drawn: Any, matrix: Matrix) -> Box | None:
 
 
 def _rules(drawn: Any, matrix: Matrix, rotation: Rotation, box: RulingLine) -> list[RulingLine]:
-    """Return the ruling lines of a path."""
     across, down = box.x1 - box.x0, box.bottom - box.top
     if min(across, down) <= _HAIRLINE:
         return [box] if max(across, down) >= _MIN_RULE_LENGTH else []

@@ -84,8 +84,6 @@ def _remove_repeated_lines(pages: Sequence[PageContent]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _RepeatedLines:
-    """The lines that repeat on the pages of a document."""
-
     alike: _Places
     same: _Places
     believed: int  # the number of pages on which a line must repeat
@@ -115,7 +113,6 @@ class _RepeatedLines:
 
 
 def _counting_numbers(places: Sequence[_LinePosition]) -> set[int]:
-    """Return which numbers of a line increase by one from page to page."""
     found = sorted(chain(*(zip(place.pages, place.numbers, strict=True) for place in places)))
     steps = [(after - before, one, other) for (before, one), (after, other) in pairwise(found)]
     return {
@@ -212,7 +209,6 @@ def _set_watermarks_aside(pages: Sequence[PageContent]) -> None:
 
 
 def _remove_repeated_asides(pages: Sequence[PageContent]) -> None:
-    """Remove page numbers and repeated words in the margin."""
     count: dict[str, int] = defaultdict(int)
     texts = [_NUMBER.sub("#", " ".join(word.text for word in page.aside)) for page in pages]
     for text in texts:
@@ -322,7 +318,6 @@ def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
 
 
 def _count_from_one(column: Sequence[Word]) -> list[Word]:
-    """Return the words that count from 1, from top to bottom."""
     counted: list[Word] = []
     for word in sorted(column, key=lambda word: word.top):
         if int(word.text) == len(counted) + 1:

@@ -131,8 +131,6 @@ def make_lines(words: Iterable[Word]) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """A white strip between two columns."""
-
     x0: float
     x1: float
     top: float
@@ -181,7 +179,6 @@ def _split_at(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word],
 
 
 def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None:
-    """Return the tallest white strip between columns of prose."""
     if len(words) < _MIN_WORDS:
         return None
     size = median(word.size for word in words)
@@ -317,7 +314,6 @@ def _is_prose(lines: Sequence[Line]) -> bool:
 
 
 def _has_letters(words: Iterable[Word]) -> bool:
-    """Return whether letters outnumber figures."""
     return sum([word.balance for word in words]) > 0
 
 

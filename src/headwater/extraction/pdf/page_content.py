@@ -174,7 +174,6 @@ def _is_initial(letter: Box, other: Box) -> bool:
 
 
 def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_TextRun]:
-    """Yield the parts of a word whose letters are apart."""
     letters = [
         (number, character, place)
         for number, character in enumerate(word, start)
@@ -225,7 +224,6 @@ def _quarters(text: Any, number: int) -> int:
 
 
 def _char_box(text: Any, number: int) -> Box | None:
-    """Return left, bottom, right and top of a character."""
     box = pdfium.FS_RECTF()
     if not pdfium.FPDFText_GetLooseCharBox(text, number, box):
         return None

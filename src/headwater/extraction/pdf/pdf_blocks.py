@@ -105,7 +105,6 @@ def _begins_paragraph(before: Line, line: Line, spacing: float, left: float, rig
 
 
 def _is_next_number(before: Line, line: Line) -> bool:
-    """Return whether two lines begin with successive numbers, as in a list."""
     one, other = before.words[0].text, line.words[0].text
     return bool(_COUNT.fullmatch(one) and _COUNT.fullmatch(other)) and int(other) == int(one) + 1
 
@@ -222,7 +221,6 @@ def _in_large_letters(page: Sequence[TextBlock], usual: float) -> list[str]:
 
 
 def _join_title(texts: Sequence[str]) -> Iterator[str]:
-    """Join the lines of a title, unless the result is too long."""
     whole = join_lines(texts)
     yield from (
         [whole] if len(whole) <= MAX_HEADING_LENGTH else (text for text in texts if len(text) <= MAX_HEADING_LENGTH)

@@ -207,7 +207,6 @@ def _join_tables(pages: Sequence[list[TextBlock | PdfTable]]) -> None:
 
 
 def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[TextBlock | PdfTable]:
-    """Yield the paragraphs and tables of a page in reading order."""
     rules = join_rules(page.rules)
     ruled = find_ruled_tables(rules, page.words)
     in_tables = frozenset[int]().union(*(table.words for table in ruled))

@@ -94,7 +94,6 @@ def find_ruled_tables(rules: Sequence[RulingLine], words: Sequence[Word]) -> lis
 
 
 def _edge(rule: RulingLine) -> JsonObject:
-    """Return a line without width in the form of pdfplumber."""
     across, down = (rule.x0 + rule.x1) / 2, (rule.top + rule.bottom) / 2
     if rule.is_flat:
         length = {"x0": rule.x0, "x1": rule.x1, "top": down, "bottom": down}
@@ -132,7 +131,6 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> PdfTable | None
 
 
 def _words_by_cell(cells: Sequence[Box], words: Sequence[Word]) -> dict[Box, list[Word]]:
-    """Return the words of each cell."""
     by_height = sorted(words, key=_middle)
     words_by_cell = {}
     for cell in cells:

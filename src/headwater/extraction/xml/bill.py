@@ -115,7 +115,6 @@ def _names(bill: etree._Element, *paths: str) -> Iterator[str]:
 
 
 def _last_summary(bill: etree._Element) -> str:
-    """Return the last summary of the bill without markup."""
     summaries = [summary for path in _SUMMARIES for summary in find_all(bill, path)]
     last = max(summaries, key=lambda summary: find_text(summary, "actionDate"), default=None)
     return "" if last is None else split_paragraphs(find_text(last, "text", "cdata/text"))

@@ -62,12 +62,10 @@ def _walk(part: etree._Element, document: DocumentText, lead: str = "") -> None:
 
 
 def _inner(part: etree._Element) -> Iterator[etree._Element]:
-    """Yield the children of a part, except its number and its heading."""
     named = _NUMBER | _HEADING | _SKIPPED
     return (child for child in iter_children(part) if local_name(child) not in named)
 
 
 def _lead(part: etree._Element) -> str:
-    """Return the number and the heading of a part."""
     named = [get_text(child, _SKIPPED) for child in iter_children(part) if local_name(child) in _NUMBER | _HEADING]
     return " ".join(filter(None, named))

@@ -43,7 +43,6 @@ def read_register(root: etree._Element, url: str) -> Article:
 
 
 def _title(root: etree._Element) -> str:
-    """Return the subject of a document, or the first heading of a presidential document."""
     for name in ("SUBJECT", "HD"):
         if (found := next(root.iter(name), None)) is not None:
             return get_text(found, _SKIPPED)

@@ -32,8 +32,6 @@ _SHARE_OF_DEADLINE = 0.8  # after which a run ends by itself, so that its state 
 
 
 class _Place(NamedTuple):
-    """A sitemap to read."""
-
     url: str
     above: tuple[str, ...] = ()  # the indexes that led to it
     is_guess: bool = False
@@ -119,7 +117,6 @@ class Sitemaps:
         return self._asked == _MAX_REQUESTS or self._failures == MAX_FAILURES or self._latest >= self._end_at
 
     async def _reading_of(self, place: _Place) -> SitemapReading | None:
-        """Return the pages of a sitemap, or None if it has not changed or cannot be read."""
         if host_of(place.url) in self._resting:
             self._is_cut = True
             return None

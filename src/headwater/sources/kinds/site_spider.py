@@ -85,7 +85,6 @@ class Spider:
         return await page.links(self._hosts, self._patterns)
 
     def _sort_links(self, links: ClassifiedLinks, depth: int, queue: "deque[_QueuedPage]") -> Iterable[DiscoveredUrl]:
-        """Yield the articles and external links of a page, and queue its pages to follow."""
         for url in links.articles:
             if self._articles < _MAX_ARTICLES and self._is_new(url):
                 self._articles += 1
@@ -100,7 +99,6 @@ class Spider:
                     queue.append(_QueuedPage(url, depth + 1))
 
     def _is_new(self, url: str) -> bool:
-        """Return whether this is the first time that this run meets a URL."""
         try:
             normalized = normalize_url(url)
         except InvalidURL:

@@ -171,7 +171,6 @@ class _Reading:
         return 0 < self._kind.lookups_per_run <= self._looked_up or self._failed_in_a_row >= _FAILURES_THAT_END_LOOKUPS
 
     async def _look_up(self, bill: Bill) -> Record | None:
-        """Return the record of a bill, or None if it cannot be read now."""
         if not self._kind.lookups_per_run:
             return {}
         self._looked_up += 1
@@ -208,8 +207,6 @@ def _bills(reading: SitemapReading, wanted: set[int]) -> Iterator[Bill]:
 
 
 class _KnownBills:
-    """The known sitemaps and bills in the state."""
-
     def __init__(self, state: dict[str, Any]) -> None:
         self._sitemaps: dict[str, str] = state.setdefault("sitemaps", {})
         self._known: dict[str, str] = state.setdefault("known", {})
