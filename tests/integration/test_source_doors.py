@@ -200,4 +200,4 @@ async def test_sources_are_exported_to_and_imported_from_files(program: Program,
     (tmp_path / "cut.opml").write_text("<opml><body><outline")
     none = await program("source", "import", "cut.opml")
     assert (none.returncode, none.stdout) == (2, "")
-    assert "There is no source in it" in none.stderr
+    assert "no source" in none.stderr

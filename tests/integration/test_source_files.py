@@ -135,7 +135,7 @@ async def test_an_import_restores_a_removed_source_and_its_urls(harness: AppHarn
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_file_without_a_source_is_refused(body: bytes, dry_run: bool, harness: AppHarness) -> None:
     """Spec 3.1."""
-    with pytest.raises(Unreadable, match="There is no source in it"):
+    with pytest.raises(Unreadable):
         await harness.operations.sources.import_list(body, dry_run=dry_run)
 
 

@@ -1,8 +1,8 @@
 """One page in the browser, from its first request to the document that its scripts have made.
 
-Every request of the page pauses twice: before it is sent, until its host may be asked, and when its answer arrives, so
-that the body is counted and no redirect is followed unseen. A policy that is added to the page's own forbids everything
-else (frames, workers, windows, sockets, forms).
+Every request of the page pauses twice. The first pause lasts until the host may be asked. The second begins when the
+answer arrives: the body is counted then, and redirects are checked. A policy that is added to the page's own
+forbids everything else (frames, workers, windows, sockets, forms).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _EMPTY_STYLE = [
 _MAX_REQUESTS, _MAX_DOCUMENTS = 100, 5  # of one page, which may also load itself again
 _FLOOD_REQUESTS = 500  # refused requests count too: each costs our time and the browser's memory
 _HTML = ("text/html", "application/xhtml+xml")
-# Interstitials answer with this status, and send the page on when it has passed their test.
+# Interstitials answer with this status. They load the real page when the browser has passed their test.
 _CHALLENGE_STATUS = 403
 _CHALLENGE_SECONDS = 6.0
 _REQUEST_SECONDS = 15.0  # for a host to answer one request
@@ -215,7 +215,7 @@ class Rendering:
         self._activity.set()
         self._requests += not is_answer
         if self._requests > _FLOOD_REQUESTS:
-            what = f"{self.request.url}: the page asked for over {_FLOOD_REQUESTS} things"
+            what = f"{self.request.url}: the page sent over {_FLOOD_REQUESTS} requests"
             self._fail(ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=self.request.url))
             return
         self._start_task(self._refuse(event) if is_answer else self._handle(event))

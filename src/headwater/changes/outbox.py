@@ -1,8 +1,8 @@
 """The outbox of each receiver: ordered per document, and a slow or failing receiver delays no other (spec 4.4).
 
 A delivery that the receiver refuses is parked. Any other failure is tried again, because the receiver or this machine
-may recover. A receiver that takes nothing is asked ever more rarely and loses nothing. A delivery that keeps failing
-while the receiver takes others is parked too.
+may recover. If a receiver accepts nothing, the outbox keeps its deliveries and tries less often. A delivery that keeps
+failing while others succeed is parked.
 """
 
 import asyncio

@@ -212,7 +212,7 @@ class Settings:
     rate_limits: Mapping[str, int] = _setting(
         _rate_limits,
         dict,
-        "Requests an hour of a source with that key, instead of an equal share: a table `[rate_limits]` of sources, "
+        "Requests an hour of a source with that key, instead of its default share: a table `[rate_limits]` of sources, "
         f"or `{PREFIX}RATE_LIMIT_<SOURCE>_PER_HOUR` for each. `headwater source budgets` shows the current limits.",
         shown="empty",
     )

@@ -1,7 +1,8 @@
 """Decide when a source is polled next, and why (spec 3.2).
 
 A source's own interval is the base. It gets shorter while much is new and longer while nothing is. A delay that the
-publisher requests only makes the wait longer. Each failure doubles the wait, and no number of failures ends a source.
+publisher requests only makes the wait longer. Each failure of the source doubles the wait.
+No number of failures ends a source.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""One poll: discover what a source lists, and save all of it in one transaction or none of it."""
+"""One poll: discover what a source lists, and save its items in one transaction, or none of them."""
 
 import asyncio
 import random
@@ -169,7 +169,7 @@ class Poller:
         if found.interval is None and claim.backfill_since and error.retryable:
             found.interval = _BACKFILL_RETRY
         plan = self._plan(found, Failed(is_ours), RequestedDelay(wait, "Retry-After") if wait else None)
-        # Without an interval, another method than the feed was only tried once, and its errors do not count.
+        # A method other than the feed that has no interval runs only once, and its errors do not count.
         errors = claim.consecutive_errors + (not is_ours) if claim.method is Method.FEED else 0
         errors = plan.errors if plan else errors
         state = claim.state if found.saved_state is None else found.saved_state
@@ -219,12 +219,12 @@ class Poller:
         if found.interval is None:
             return None
         if found.left and isinstance(outcome, Read):
-            why = f"{found.left:,} are left for the next reading."
+            why = f"{found.left:,} entries remain for the next poll."
             return PollPlan(now + min(found.interval, _SOON), why, 0, claim.adaptive_interval)
         return plan_next_poll(
             now,
             base=found.interval,
-            # Only for feeds does the share of new items show how often the source changes.
+            # The share of new items shows how often a source changes, but only for feeds.
             adaptive_interval=claim.adaptive_interval if claim.method is Method.FEED else None,
             errors=claim.consecutive_errors,
             outcome=outcome,

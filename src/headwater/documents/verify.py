@@ -103,7 +103,7 @@ class Verifier:
     async def _check(self, document: StoredDocument) -> list[Finding]:
         """Return the faults that two checks of the same row find.
 
-        A worker moves a new file into place shortly before it commits the row. A fault during a fetch means nothing.
+        A new file is there shortly before its new row. A fault that is found during a fetch is ignored.
         """
         is_suspect = False
         while found := await self._check_once(document):
@@ -234,7 +234,7 @@ class Journal:
             raise
 
     def add(self, last: int, checked: int, findings: Sequence[Finding]) -> None:
-        """Write a page. A resumed verify checks a page again that was not written."""
+        """Write a page of the journal. A resumed verify repeats the checks that the journal does not contain."""
         page = _Page(last, checked, list(findings))
         with self._reporting_errors():
             self._file.write(msgspec.json.encode(page) + b"\n")

@@ -112,7 +112,7 @@ async def queue_handoffs(
 ) -> tuple[int, ...] | None:
     """Queue the hand-offs of items, given by id, in the transaction that saves the items.
 
-    Return the ids of the hand-offs, None while hand-offs are rolled back.
+    Return the ids of the hand-offs, None if their migration is not applied.
     """
     payloads = {item_id: payload_hash(item) for item_id, item in items.items()}
     try:
@@ -125,7 +125,7 @@ async def queue_handoffs(
 async def make_jobs(
     connection: Connection, handoff_ids: Collection[int], token: UUID, now: datetime
 ) -> list[HandoffOutcome]:
-    """Hand off what the token still holds: add the due jobs, and queue pages again where a payload has changed."""
+    """Process the hand-offs that the token still leases: add jobs, and queue a page again if its payload changed."""
     ended: list[HandoffOutcome] = []
     locked = await handoffs.lock_handoffs(connection, handoff_ids, token)
     while locked:
@@ -184,7 +184,7 @@ class HandoffRunner:
     patience: timedelta = _PATIENCE
 
     async def execute(self, ids: Collection[int]) -> HandoffCounts | None:
-        """Run queued hand-offs and count the results; return None if hand-offs are rolled back meanwhile.
+        """Run queued hand-offs and count the results; return None if their migration is not applied.
 
         If the database stays away, the rest remains queued for `execute_abandoned`. A hand-off that another process has
         completed meanwhile counts as skipped.

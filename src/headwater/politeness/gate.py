@@ -1,4 +1,4 @@
-"""The gate sends every request. It waits for the host's turn and obeys robots.txt before it sends (spec 2.3, 4.1)."""
+"""The gate sends every request to a site. It waits for the host's turn and obeys robots.txt (spec 2.3, 4.1)."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ PATIENCE = timedelta(seconds=30)
 _LEAST_TIME = timedelta(seconds=1)  # a lease with less time left is too short for a request
 _BROWSER_MARGIN = timedelta(seconds=2.5)  # the last part of a lease, in which the browser closes a page
 _ROBOTS_BLOCK = timedelta(minutes=10)
-# A request that waits for a host in use tries again after this; claims leave the host to it for the other time.
+# A request that waits for a busy host tries again after _RETRY. For _RESERVATION, no claim takes that host.
 _RETRY = timedelta(seconds=0.05)
 _RESERVATION = timedelta(seconds=2)
 _MOST_VERDICTS = 20_000
@@ -92,8 +92,8 @@ class Gate:
     ) -> Response:
         """Request a URL under a lease of its host. The gate returns a redirect and does not follow it.
 
-        A declared API needs no lease and no robots.txt: the caller keeps its source's rate, so `on_sent` runs when the
-        request has left. For any other host the gate keeps the host's turn, so `on_sent` runs at once.
+        For a declared API the caller limits the rate: there is no lease and no robots.txt, and `on_sent` runs when the
+        request has left. For any other host the gate limits the rate, and `on_sent` runs before it waits.
         """
         if asks_api(profile, url):
             return await self._send_now(url, headers or {}, limits or self.limits, profile, on_sent)
@@ -165,7 +165,7 @@ class Gate:
     async def _release_hosts(self, leases: Sequence[HostLease]) -> list[None]:
         now = self.clock.now()
         releases = [lease.release(now) for lease in leases]
-        # A host's wish to be left alone is safe on disk before the host is free.
+        # A host's request to wait is safe on disk before the host is released.
         is_lazy = not any(lease.is_throttled or lease.blocked_until for lease in leases)
         await self.context.database.run(hosts.release_polled_hosts, releases, is_lazy=is_lazy)
         return [None] * len(leases)

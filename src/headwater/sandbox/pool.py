@@ -267,7 +267,7 @@ class _ForkServer:
             self._control.send(COMMAND.pack(KILL, number))
 
     async def close(self) -> None:
-        """Let it kill and reap its children, and wait for its end."""
+        """Stop the fork server, which ends its children, and wait for its end."""
         try:
             with suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)
@@ -277,7 +277,7 @@ class _ForkServer:
             self.end()
 
     def end(self) -> None:
-        """Kill it at once, with the children that still run: they are in its process group."""
+        """Kill the fork server with its running children, which are in its process group."""
         self._control.close()
         if self._process.returncode is None:
             with suppress(ProcessLookupError):

@@ -142,7 +142,7 @@ class SourceOperations:
         return source, was_removed
 
     async def _requeue_urls(self, name: str) -> None:
-        """Queue the URLs again that ended with the removal of a source."""
+        """Queue the URLs again that ended when their source was removed."""
         filters = UrlFilter(source=name, reason=Reason.SOURCE_REMOVED)
 
         async def is_allowed(connection: Connection) -> bool:
@@ -222,7 +222,7 @@ class SourceOperations:
         return RemovedSource(name, kept, ended)
 
     async def check_removable(self, name: str) -> None:
-        """Raise OperatorError if no source, also no removed one, has this name."""
+        """Raise OperatorError if no present or removed source has this name."""
         await self.context.database.transact(sources.lock_source, name)
 
     async def _end_urls(self, source_id: int) -> int:
@@ -236,7 +236,7 @@ class SourceOperations:
         async with self.open_sandbox() as sandbox:
             entries = await sandbox.run(read_source_list, body, returns=list[SourceEntry], seconds=_READ_SECONDS)
         if not entries:
-            raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
+            raise Unreadable("The file contains no source: no feed (OPML) and no entry under `sources` (YAML).")
         plan = plan_import(entries, await self._get_all(), prepare_settings)
         if not dry_run:
             for name in await self._add_all(plan.new):
