@@ -23,7 +23,7 @@ from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.frontier.claim import Finish
 from headwater.frontier.submit import find_url
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
-from headwater.politeness.gate import Gate
+from headwater.politeness.gate import Gate, RequestOptions
 from headwater.politeness.host_lease import HostLease
 from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus, RawFile
@@ -124,12 +124,13 @@ class Fetcher:
         return self._end(fetch, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
 
     async def _request(self, fetch: _Fetch, url: str, headers: Mapping[str, str]) -> Response:
-        profile, fetch.response = fetch.claim.fetch_profile, None
-        response = await self.gate.send(fetch.lease, url, headers=headers, limits=self._limits, profile=profile)
+        fetch.response = None
+        options = RequestOptions(self._limits, headers, fetch.claim.fetch_profile)
+        response = await self.gate.send(fetch.lease, url, options)
         fetch.response = response
         if response.status == 304 and headers and not await self._has_raw_file(fetch.claim):
             # The raw file is not the document's: a killed worker may have replaced it. Request the whole page.
-            response = await self.gate.send(fetch.lease, url, limits=self._limits, profile=profile)
+            response = await self.gate.send(fetch.lease, url, replace(options, headers={}))
             fetch.response = response
         return response
 

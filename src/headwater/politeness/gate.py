@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -58,6 +58,18 @@ def asks_api(profile: FetchProfile, url: str) -> bool:
     return any(address.startswith(part if "/" in part else f"{part}/") for part in profile.api_hosts)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """What one request may differ in. Without limits, it has those of the gate."""
+
+    limits: Limits | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    profile: FetchProfile = _NO_SOURCE
+
+
+_NO_OPTIONS = RequestOptions()
+
+
 @dataclass(eq=False)
 class Gate:
     """Sends requests to leased hosts: one at a time for each host, each in the host's turn."""
@@ -83,10 +95,8 @@ class Gate:
     async def get(
         self,
         url: str,
+        options: RequestOptions = _NO_OPTIONS,
         *,
-        headers: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
-        profile: FetchProfile = _NO_SOURCE,
         on_sent: "OnSent | None" = None,
         slot: WorkerSlot | None = None,
     ) -> Response:
@@ -95,12 +105,12 @@ class Gate:
         For a declared API the caller limits the rate: there is no lease and no robots.txt, and `on_sent` runs when the
         request has left. For any other host the gate limits the rate, and `on_sent` runs before it waits.
         """
-        if asks_api(profile, url):
-            return await self._send_now(url, headers or {}, limits or self.limits, profile, on_sent)
+        if asks_api(options.profile, url):
+            return await self._send_now(url, options, on_sent)
         if on_sent:
             on_sent()
         async with self.lease_host(host_of(url), slot=slot) as lease:
-            return await self.send(lease, url, headers=headers, limits=limits, profile=profile)
+            return await self.send(lease, url, options)
 
     @contextlib.asynccontextmanager
     async def lease_host(
@@ -170,42 +180,34 @@ class Gate:
         await self.context.database.run(hosts.release_polled_hosts, releases, is_lazy=is_lazy)
         return [None] * len(leases)
 
-    async def send(
-        self,
-        lease: HostLease,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
-        profile: FetchProfile = _NO_SOURCE,
-    ) -> Response:
+    async def send(self, lease: HostLease, url: str, options: RequestOptions = _NO_OPTIONS) -> Response:
         """Request a URL of a leased host in the host's turn, if robots.txt allows it. An API has no robots.txt."""
-        if not asks_api(profile, url):
+        if not asks_api(options.profile, url):
             await self.obey_robots(lease, url)
-            if profile.needs_browser:
-                return await self._browse(lease, url, limits or self.limits, profile)
-        return await self._send_in_turn(lease, url, headers or {}, limits or self.limits, profile)
+            if options.profile.needs_browser:
+                return await self._browse(lease, url, options)
+        return await self._send_in_turn(lease, url, options)
 
-    async def _browse(self, lease: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
+    async def _browse(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
         from headwater.browser.chromium import BrowserProfile  # most processes never need it
         from headwater.browser.page import PageRequest
 
+        profile = options.profile
         browser_profile = BrowserProfile(profile.source, self._user_agents[profile.user_agent], profile.stealth)
         start = self.clock.now() + _BROWSER_MARGIN
         if start + _LEAST_TIME > lease.until:
             raise _too_short(lease, start)
-        limits = replace(limits, total_seconds=(lease.until - start).total_seconds())
+        limits = replace(options.limits or self.limits, total_seconds=(lease.until - start).total_seconds())
         admit = SubresourceGate(self, lease).admit
         return await self.browser.get(PageRequest(url, browser_profile, limits, admit))
 
-    async def _send_in_turn(
-        self, lease: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NO_SOURCE
-    ) -> Response:
+    async def _send_in_turn(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Send in the host's turn. The exchange ends with the lease at the latest, so no two exchanges overlap."""
         await self.await_turn(lease)
         try:
-            response = await self._send_now(url, headers, replace(limits, ends_at=lease.until), profile)
+            limits = replace(options.limits or self.limits, ends_at=lease.until)
+            response = await self._send_now(url, replace(options, limits=limits))
         except BaseException as error:
             # Assume that the request left, except to a refused address. A request without budget also uses its turn:
             # otherwise all pages that wait for the budget would come one right after the other.
@@ -230,16 +232,10 @@ class Gate:
                 return
             await wait_until(turn, self.clock, lease.slot)
 
-    async def _send_now(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        limits: Limits,
-        profile: FetchProfile,
-        on_sent: "OnSent | None" = None,
-    ) -> Response:
+    async def _send_now(self, url: str, options: RequestOptions, on_sent: "OnSent | None" = None) -> Response:
         """Send a request. A paid request carries the key and counts against its source's budget."""
-        is_paid, permit = self.is_paid(url, profile), None
+        profile, headers, permit = options.profile, options.headers, None
+        is_paid = self.is_paid(url, profile)
         if is_paid:
             headers = {**headers, "X-Api-Key": self.budgets.key}
             permit = partial(self.budgets.spend, profile.source, host_of(url))
@@ -248,7 +244,7 @@ class Gate:
             url,
             user_agent=self._user_agents[profile.user_agent],
             headers=headers,
-            limits=limits,
+            limits=options.limits or self.limits,
             permit=permit,
             on_sent=on_sent,
         )
@@ -331,8 +327,8 @@ class Gate:
         """Request robots.txt and follow redirects, also to other hosts (RFC 9309 2.3.1.2)."""
         # A host that never answers fails well before the lease ends. That is the host's failure, not the page's.
         seconds = min(self.limits.total_seconds, (lease.until - self.clock.now()).total_seconds() / 2)
-        limits = replace(self.limits, total_seconds=seconds, body_bytes=MAX_BYTES, cut=True)
-        response = await self._send_in_turn(lease, url, {}, limits)
+        options = RequestOptions(replace(self.limits, total_seconds=seconds, body_bytes=MAX_BYTES, cut=True))
+        response = await self._send_in_turn(lease, url, options)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
@@ -342,16 +338,16 @@ class Gate:
                 host == lease.host.host
                 or (await self.get_or_create_host(host)).politeness_key == lease.host.politeness_key
             ):
-                response = await self._send_in_turn(lease, target, {}, limits)
+                response = await self._send_in_turn(lease, target, options)
             else:
-                response = await self._ask_other_host(lease, target, limits)
+                response = await self._ask_other_host(lease, target, options)
         return response
 
-    async def _ask_other_host(self, lease: HostLease, url: str, limits: Limits) -> Response:
+    async def _ask_other_host(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Ask another host if it is free now. Two hosts that wait for each other would both stay leased."""
         try:
             async with self.lease_host(host_of(url), timedelta(0), lease.slot) as other:
-                return await self._send_in_turn(other, url, {}, limits)
+                return await self._send_in_turn(other, url, options)
         except NotNow as error:
             if error.reason is Reason.HOST_CLOSED:
                 raise self._block(lease, str(error)) from error

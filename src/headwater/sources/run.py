@@ -29,7 +29,7 @@ from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed, FeedLink
 from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
-from headwater.politeness.gate import Gate
+from headwater.politeness.gate import Gate, RequestOptions
 from headwater.politeness.request_rate import RequestRate
 from headwater.politeness.robots import named_sitemaps
 from headwater.politeness.worker_slots import WorkerSlot
@@ -177,20 +177,14 @@ class Http:
         """Send a request at the source's rate. A request whose budget is used up waits, and holds nothing meanwhile."""
         if self.profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
+        options = RequestOptions(self._limits, headers or {}, self.profile)
         while True:
             try:
                 async with self._in_flight, self.rate.turn() as on_sent:
                     while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
                         await asyncio.sleep(quiet)
                         await self.rate.wait()
-                    return await self.gate.get(
-                        url,
-                        headers=headers,
-                        limits=self._limits,
-                        profile=self.profile,
-                        on_sent=on_sent,
-                        slot=self.slot,
-                    )
+                    return await self.gate.get(url, options, on_sent=on_sent, slot=self.slot)
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
