@@ -14,7 +14,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import hosts
 from headwater.db.context import open_database_context
-from headwater.db.frontier import FOREVER
+from headwater.db.hosts import FOREVER
 from headwater.db.pool import Connection, Database
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier import rescue

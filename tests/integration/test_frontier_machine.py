@@ -23,7 +23,7 @@ from headwater.core.settings import Settings
 from headwater.db import frontier as store
 from headwater.db import hosts as store_hosts
 from headwater.db import migrate, sources
-from headwater.db.frontier import FOREVER
+from headwater.db.hosts import FOREVER
 from headwater.db.pool import Connection, Database, open_database
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import FetchResult

@@ -14,7 +14,7 @@ import pytest
 
 from headwater.core.urls import url_hash
 from headwater.db import sources
-from headwater.db.frontier import FOREVER
+from headwater.db.hosts import FOREVER
 from headwater.db.items import rebuild_days
 from headwater.db.pool import Connection, Database
 from headwater.db.sql import query

@@ -1,7 +1,7 @@
 """The queue of URLs: queries/frontier.sql as typed functions."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import uuid4
 
 from headwater.core.frontier import (
@@ -17,12 +17,11 @@ from headwater.core.frontier import (
 from headwater.core.lease import Lease
 from headwater.core.record import record
 from headwater.db import sources
-from headwater.db.hosts import read_host_record
+from headwater.db.hosts import FOREVER, read_host_record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 _CLAIM_COLUMNS = ("url_id", "url", "source_id", "priority", "subpath", "depth", "hops", "etag", "last_modified")
-FOREVER = datetime(9999, 12, 31, tzinfo=UTC)  # the driver reads the last moment of PostgreSQL without a time zone
 
 
 @record

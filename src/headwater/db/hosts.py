@@ -11,6 +11,8 @@ from headwater.core.record import record
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
 
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)  # the driver reads the last moment of PostgreSQL without a time zone
+
 
 @record
 class HostRow:
@@ -175,19 +177,11 @@ async def list_slash_hosts(connection: Connection) -> frozenset[str]:
 
 
 async def list_hosts(
-    connection: Connection,
-    *,
-    now: datetime,
-    default_delay_ms: int,
-    forever: datetime,
-    state: str | None = None,
-    after: str = "",
-    limit: int,
-    only: str | None = None,
+    connection: Connection, now: datetime, delay_ms: int, *, state: str | None, after: str, limit: int, only: str | None
 ) -> list[HostRow]:
     """List hosts by name. Must run inside a transaction."""
     await connection.execute(query("plan_for_values"))
-    rows = await connection.fetch(query("list_hosts"), state, after, limit, now, only, default_delay_ms, forever)
+    rows = await connection.fetch(query("list_hosts"), state, after, limit, now, only, delay_ms, FOREVER)
     return [HostRow(**{**row, "state": HostState(row["state"])}) for row in rows]
 
 

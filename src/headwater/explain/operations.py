@@ -11,8 +11,7 @@ from headwater.core.settings import Settings
 from headwater.core.urls import identify, url_hash
 from headwater.db import hosts
 from headwater.db.context import DatabaseContext
-from headwater.db.frontier import FOREVER
-from headwater.db.hosts import HostFacts
+from headwater.db.hosts import FOREVER, HostFacts
 from headwater.db.why import StoredUrl, read_url
 from headwater.explain.messages import describe_url, find_next_time
 from headwater.explain.report import FETCHING, DelayOrigin, HostReport, PriorityReport, RobotsReport

@@ -15,8 +15,8 @@ from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.frontier import FOREVER, UrlLine
-from headwater.db.hosts import HostCounts, HostRow
+from headwater.db.frontier import UrlLine
+from headwater.db.hosts import FOREVER, HostCounts, HostRow
 from headwater.db.pool import Connection
 from headwater.frontier import hosts as host_changes
 from headwater.frontier.hosts import read_host, require_hosts, unknown_host
@@ -246,16 +246,9 @@ class FrontierOperations:
     async def _list_hosts(
         self, *, state: str | None = None, after: str = "", limit: int, only: str | None = None
     ) -> list[HostLine]:
-        now = self._clock.now()
+        now, delay_ms = self._clock.now(), self._context.settings.host_delay_ms
         rows = await self._database.transact(
-            hosts.list_hosts,
-            now=now,
-            default_delay_ms=self._context.settings.host_delay_ms,
-            forever=FOREVER,
-            state=state,
-            after=after,
-            limit=limit,
-            only=only,
+            hosts.list_hosts, now, delay_ms, state=state, after=after, limit=limit, only=only
         )
         return [HostLine(**asdict(row), why=_explain(row, now)) for row in rows]
 
