@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -20,10 +20,10 @@ from headwater.politeness.worker_slots import WorkerSlot, WorkerSlots
 
 log = structlog.get_logger()
 # Both groups have their own slots: a method that takes minutes must not delay the feeds.
-QUICK_METHODS = (Method.FEED,)
-LONG_METHODS = (Method.SITEMAP, Method.SPIDER)
-LONG_AT_ONCE = 4
-MANY_ERRORS = 10  # in a row; from here on, errors are logged as errors
+_QUICK_METHODS = (Method.FEED,)
+_LONG_METHODS = (Method.SITEMAP, Method.SPIDER)
+_LONG_AT_ONCE = 4
+_MANY_ERRORS = 10  # in a row; from here on, errors are logged as errors
 _MOST_WAITING_PER_SLOT = 100  # polls that wait for their hosts or budgets
 
 
@@ -34,12 +34,7 @@ class PollerRole:
     """
 
     def __init__(
-        self,
-        runtime: Runtime,
-        on_poll: Callable[[PollResult], None] = lambda _: None,
-        *,
-        methods: Collection[Method] = QUICK_METHODS,
-        at_once: int | None = None,
+        self, runtime: Runtime, on_poll: Callable[[PollResult], None] = lambda _: None, *, is_long: bool = False
     ) -> None:
         self._runtime = runtime
         self._context = runtime.context
@@ -47,12 +42,10 @@ class PollerRole:
         self._polls: set[asyncio.Task[None]] = set()
         self._ready: deque[PollClaim] = deque()  # claimed, not started
         self._wants_more = asyncio.Event()  # more sources should be claimed
-        self._methods = methods
+        self._methods = _LONG_METHODS if is_long else _QUICK_METHODS
         self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
-        self._at_once = at_once or runtime.context.settings.poll_concurrency
-        self._slots = WorkerSlots(
-            self._at_once, most_waiting=_MOST_WAITING_PER_SLOT * self._at_once, on_free=self._fill_slots
-        )
+        self._at_once = at_once = _LONG_AT_ONCE if is_long else runtime.context.settings.poll_concurrency
+        self._slots = WorkerSlots(at_once, most_waiting=_MOST_WAITING_PER_SLOT * at_once, on_free=self._fill_slots)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`. Then let the polls under way end within the grace, and release the rest."""
@@ -88,14 +81,9 @@ class PollerRole:
         wanted = self._slots.free + self._at_once - len(self._ready)
         if wanted <= self._at_once // 2:
             return True
-        now = self._context.clock.now()
+        now, holder = self._context.clock.now(), self._context.holder
         claims = await self._context.database.run(
-            sources.claim_polls,
-            now=now,
-            until=now + self._lease,
-            holder=self._context.holder,
-            limit=wanted,
-            methods=self._methods,
+            sources.claim_polls, now=now, until=now + self._lease, holder=holder, limit=wanted, methods=self._methods
         )
         self._ready.extend(claims)
         self._start_ready()
@@ -139,7 +127,7 @@ class PollerRole:
             log.exception("poll.failed", source=claim.source.name)
             return
         is_good = result.error is None or result.deferred
-        level = "info" if is_good else "warning" if result.errors < MANY_ERRORS else "error"
+        level = "info" if is_good else "warning" if result.errors < _MANY_ERRORS else "error"
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,

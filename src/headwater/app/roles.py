@@ -16,7 +16,7 @@ import uvicorn
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
-from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
+from headwater.app.polling import PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.canonical.role import CanonicalRole
@@ -166,7 +166,7 @@ def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics)
     if RoleName.POLLER in roles:
         feeds = PollerRole(runtime, metrics.count_poll)
         made.append(feeds)
-        made.append(PollerRole(runtime, metrics.count_poll, methods=LONG_METHODS, at_once=LONG_AT_ONCE))
+        made.append(PollerRole(runtime, metrics.count_poll, is_long=True))
         made.append(
             CanonicalRole(
                 runtime.canonical_runner,

@@ -15,7 +15,7 @@ from typing import Any
 from headwater.app.maintenance import MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
-from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
+from headwater.app.polling import PollerRole
 from headwater.app.roles import Role, make_fetch_pool, run_in_background
 from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals
@@ -255,7 +255,7 @@ async def _fetch_pages(
     roles: list[Role] = [
         make_fetch_pool(operations.runtime, operations.metrics),
         MaintenanceRole(operations.runtime.context, interval_seconds=0.5),
-        PollerRole(operations.runtime, methods=LONG_METHODS, at_once=LONG_AT_ONCE),
+        PollerRole(operations.runtime, is_long=True),
     ]
     async with run_in_background(roles):
         feeds_are_read = False

@@ -39,18 +39,13 @@ _MAX_ERROR_LENGTH = 2000
 _SOON = timedelta(minutes=1)  # until the rest of an unfinished discovery is read
 _BACKFILL_RETRY = timedelta(hours=1)  # for a failed backfill of a source that has no interval
 
+ShowLinks = Callable[[str], Awaitable[None]]  # of a category
+
 
 class Poller:
     """Polls claimed sources."""
 
-    def __init__(
-        self,
-        context: DatabaseContext,
-        *,
-        gate: Gate,
-        sandbox: Sandbox,
-        show_links: Callable[[str], Awaitable[None]] | None = None,
-    ) -> None:
+    def __init__(self, context: DatabaseContext, *, gate: Gate, sandbox: Sandbox, show_links: ShowLinks | None) -> None:
         database, clock, settings = context.database, context.clock, context.settings
         self._database = database
         self._clock = clock
