@@ -129,10 +129,6 @@ def _check_settings(configuration: Configuration, problems: list[Problem]) -> Fi
     return ok(f"{len(origins)} set in {places}" if origins else "none set: all have their defaults")
 
 
-async def _check_data_folder(settings: Settings) -> Finding:
-    return await asyncio.to_thread(_try_data_folder, settings.data_dir)
-
-
 def _try_data_folder(folder: Path) -> Finding:
     existing = _find_existing(folder)
     choose = "choose another with HEADWATER_DATA_DIR."
@@ -332,7 +328,7 @@ def _get_user_name(uid: int) -> str:
 
 # Each check of the machine, and the settings it needs.
 _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, ...]]] = {
-    "data folder": (_check_data_folder, ("data_dir",)),
+    "data folder": (lambda settings: asyncio.to_thread(_try_data_folder, settings.data_dir), ("data_dir",)),
     "disk": (_check_disk, ("data_dir",)),
     "time zone": (_check_time_zone, ("timezone",)),
     "api address": (_check_api_address, ("listen_host", "listen_port")),

@@ -282,7 +282,7 @@ class Rendering:
                 body = await self._read_whole_body(paused, answer, admitted) if has_body else b""
         if not is_document:
             await self._fulfill(paused, answer.status, answer.raw_headers, body)
-        elif _is_rendered(answer):
+        elif answer.is_html and (200 <= answer.status < 300 or answer.status == _CHALLENGE_STATUS):
             self._document = answer
             self._has_document.set()
             shown = [header for header in answer.raw_headers if header["name"].lower() not in _DOWNLOAD_HEADERS]
@@ -375,11 +375,6 @@ class Rendering:
         return too_large(
             self.request.url, f"{self.request.url}: the page and what it loads are", self.request.limits.body_bytes
         )
-
-
-def _is_rendered(answer: _Answer) -> bool:
-    """Return whether the browser gets this answer as a document: only HTML of a success or of an interstitial."""
-    return answer.is_html and (200 <= answer.status < 300 or answer.status == _CHALLENGE_STATUS)
 
 
 def crashed(url: str) -> ExchangeFailed:

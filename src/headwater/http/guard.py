@@ -68,12 +68,9 @@ class AddressGuard:
         except ValueError:
             return f"{address!r} is not a network address"
         reached = _embedded_ipv4(parsed) or parsed
-        if self._is_allowed(parsed) or self._is_allowed(reached) or _is_open(reached):
+        if any(parsed in network or reached in network for network in self._allowed) or _is_open(reached):
             return None
         return f"{address} is a private or reserved address; add its network to the setting allow_networks to allow it"
-
-    def _is_allowed(self, address: IPv4Address | IPv6Address) -> bool:
-        return any(address in network for network in self._allowed)
 
 
 def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:

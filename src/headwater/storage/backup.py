@@ -76,7 +76,8 @@ async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
                 await in_thread(lock.enter_context, copy.locked())
                 async with in_threads(_new_backup_folder(folder)):
                     manifest = await _fill(folder, context, copy, lock, on_step)
-                    await _refuse_new_schema(context, manifest.schema)
+                    if max(await context.database.run(migrate.get_applied)) != manifest.schema:
+                        raise SchemaMismatch("The schema changed while the backup was made. Back up again.")
                     await in_thread(_finish, folder, manifest)
     return manifest
 
@@ -151,11 +152,6 @@ async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[d
         tables.append(await dump.dump_table(connection, name, folder))
     on_step("tables", len(tables), len(tables))
     return tables
-
-
-async def _refuse_new_schema(context: DatabaseContext, schema: int) -> None:
-    if max(await context.database.run(migrate.get_applied)) != schema:
-        raise SchemaMismatch("The schema changed while the backup was made. Back up again.")
 
 
 def _refuse_unfit(settings: Settings, folder: Path) -> None:
