@@ -76,7 +76,8 @@ class Redis:
 
     async def list_keys(self, prefix: bytes) -> AsyncIterator[bytes]:
         """Yield the keys with a prefix."""
-        async for page in self._scan(("SCAN",), ("MATCH", _escape_pattern(prefix) + b"*", "COUNT", 1000)):
+        pattern = re.sub(rb"[*?\[\]^\\]", rb"\\\g<0>", prefix) + b"*"
+        async for page in self._scan(("SCAN",), ("MATCH", pattern, "COUNT", 1000)):
             for key in page:
                 yield key
 
@@ -137,10 +138,6 @@ def _describe(error: Exception) -> Refusal:
 
 def _show(part: object) -> str:
     return part[:200].decode(errors="backslashreplace") if isinstance(part, bytes) else str(part)
-
-
-def _escape_pattern(text: bytes) -> bytes:
-    return b"".join(b"\\" + bytes([mark]) if mark in b"*?[]^\\" else bytes([mark]) for mark in text)
 
 
 def times_key(key: bytes) -> bytes:
