@@ -32,8 +32,6 @@ _REFRESH_SECONDS = 30.0
 
 @dataclass
 class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Fires at the slots of a schedule."""
-
     schedule: str
     timezone: str
     dated: bool

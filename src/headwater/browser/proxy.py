@@ -229,7 +229,6 @@ class _PlainAnswer:
     _end: bytes = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Inspect the next bytes."""
         if not self._has_head:
             self._head, end, chunk = (self._head + chunk).partition(b"\r\n\r\n")
             self._has_head = bool(end)

@@ -174,7 +174,6 @@ class _PageText:
 
     @cached_property
     def prose(self) -> list[str]:
-        """The sentences of the paragraphs."""
         return [sentence for text in _paragraphs(self.blocks, self.kept) for sentence in _sentences(text)]
 
     @cached_property
@@ -185,11 +184,9 @@ class _PageText:
         return bool(self.prose) and (is_dated or self.has_mark('meta[property="og:type"][content="article"]'))
 
     def is_named(self, *patterns: re.Pattern[str]) -> bool:
-        """Return whether a title or a main heading matches as a whole."""
         return any(pattern.fullmatch(name) for name in self.names for pattern in patterns)
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Return whether a sentence matches as a whole."""
         return any(map(pattern.fullmatch, self.sentences))
 
     def has_other_prose(self, own: re.Pattern[str]) -> bool:

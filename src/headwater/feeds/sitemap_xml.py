@@ -77,7 +77,6 @@ class _Scanner:
         self._close_entry()
 
     def take_entries(self) -> list[SitemapEntry | SitemapRef | None]:
-        """Return the entries since the last call."""
         found, self._found = self._found, []
         return found
 

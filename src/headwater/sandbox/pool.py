@@ -251,7 +251,6 @@ class _ForkServer:
             return False
 
     def fork(self, number: int) -> socket.socket:
-        """Fork a child and return the socket to it."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:

@@ -200,7 +200,6 @@ def _open_folder(folder: Path, *below: str) -> Iterator[int]:
 
 
 def _find_old_drafts(folder: int, before: float) -> Iterator[tuple[str, int]]:
-    """Yield the names and sizes of drafts that were last written before a time."""
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):  # its writer has just moved it into place

@@ -162,7 +162,6 @@ class _PageFields:
         )
 
     def agrees_on(self, title: str) -> bool:
-        """Return whether a heading and the title of the page agree on this title."""
         return is_agreed(title, self._headings, self._window_title, self._site_names)
 
     def bylines(self) -> Iterator[Candidate]:

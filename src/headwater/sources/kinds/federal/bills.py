@@ -216,16 +216,13 @@ class _KnownBills:
         return sitemap.lastmod is not None and self._sitemaps.get(sitemap.url) == sitemap.lastmod.isoformat()
 
     def note_read(self, sitemap: SitemapRef) -> None:
-        """Save that a sitemap was read completely."""
         if sitemap.lastmod is not None:
             self._sitemaps[sitemap.url] = sitemap.lastmod.isoformat()
 
     def knows(self, bill: Bill) -> bool:
-        """Return whether a bill was yielded before."""
         return bool(self._bits(bill) >> bill.number & 1)
 
     def learn(self, bill: Bill) -> None:
-        """Save that a bill was yielded."""
         self._known[f"{bill.congress}{bill.type}"] = f"{self._bits(bill) | 1 << bill.number:x}"
 
     def _bits(self, bill: Bill) -> int:
