@@ -60,7 +60,7 @@ def asks_api(profile: FetchProfile, url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """What one request may differ in. Without limits, it has those of the gate."""
+    """The limits, headers and profile of a request. Without limits, the request has those of the gate."""
 
     limits: Limits | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
