@@ -67,7 +67,7 @@ class RetryRequest:
 
 
 @record
-class Block:
+class BlockRequest:
     """The duration of a block."""
 
     for_seconds: Annotated[int, Field(ge=1, le=10 * 365 * 86_400)] | None = None
@@ -124,7 +124,7 @@ def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
         return await frontier.list_hosts(state=state, limit=limit, after=after)
 
     @app.post("/frontier/hosts/{host}/block", tags=[_TAG], dependencies=TOKEN)
-    async def block(host: str, block: Block | None = None) -> records.HostLine:
+    async def block(host: str, block: BlockRequest | None = None) -> records.HostLine:
         """Send no request to a host, or to hosts that share its turn, for some time or until it is released."""
         seconds = block.for_seconds if block else None
         return await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)

@@ -129,15 +129,7 @@ def _read_source(row: Mapping[str, Any]) -> Source:
 @lru_cache(maxsize=4096)  # most pages belong to few sources
 def parse_fetch_profile(source: str, stored: str) -> FetchProfile:
     """Return the fetch profile of a source from its JSON."""
-    values = msgspec.json.decode(stored)
-    return FetchProfile(
-        source,
-        values.get("user_agent", "honest"),
-        frozenset(values.get("api_hosts", ())),
-        values.get("budget"),
-        values.get("needs_browser", False),
-        values.get("stealth", "full"),
-    )
+    return msgspec.convert(msgspec.json.decode(stored) | {"source": source}, FetchProfile)
 
 
 async def save_fetch_profile(connection: Connection, source_id: int, profile: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ _WORD = re.compile(
 
 
 @record
-class Piece:
+class TextPiece:
     """A part of a paragraph."""
 
     kind: Literal["same", "added", "removed"]
@@ -47,7 +47,7 @@ class ParagraphChange:
     kind: Literal["added", "removed", "changed"]
     paragraph: int
     """The number of the paragraph, from 1: in the earlier text if it was removed, else in the later text."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextPiece, ...]
     """The pieces of the paragraph. In a changed paragraph the pieces that changed are marked."""
     row_label: str = ""
     """The words before a number that changed, as in the row of a table."""
@@ -161,7 +161,7 @@ def _compare_block(
         for added in range(next_new, match):
             yield _whole("added", new_start + added, new[added])
         if place < len(old):
-            pieces = (Piece("removed", old[place]), Piece("added", new[match]))
+            pieces = (TextPiece("removed", old[place]), TextPiece("added", new[match]))
             yield ParagraphChange("changed", new_start + match + 1, pieces)
         next_old, next_new = place + 1, match + 1
 
@@ -214,7 +214,7 @@ def _add_chain(chains: list[_Chain], chain: _Chain) -> None:
 
 
 def _whole(kind: Literal["added", "removed"], place: int, paragraph: str) -> ParagraphChange:
-    return ParagraphChange(kind, place + 1, (Piece(kind, paragraph),))
+    return ParagraphChange(kind, place + 1, (TextPiece(kind, paragraph),))
 
 
 def _word_set(paragraph: str) -> frozenset[str]:
@@ -275,15 +275,15 @@ def _join_spans(spans: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return joined
 
 
-def _make_pieces(spans: Iterable[tuple[str, str]]) -> Iterator[Piece]:
+def _make_pieces(spans: Iterable[tuple[str, str]]) -> Iterator[TextPiece]:
     for old, new in spans:
         if old == new:
-            yield Piece("same", new)
+            yield TextPiece("same", new)
             continue
         if old:
-            yield Piece("removed", old)
+            yield TextPiece("removed", old)
         if new:
-            yield Piece("added", new)
+            yield TextPiece("added", new)
 
 
 def _count_equal_pairs(old: Sequence[str], new: Sequence[str]) -> int | None:

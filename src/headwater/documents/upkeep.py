@@ -14,7 +14,7 @@ from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY
 from headwater.db.verify import documents_to_verify, extent_to_verify
-from headwater.documents.verify import Fault, Finding, Journal, Verifier
+from headwater.documents.verify import DocumentFault, Fault, Journal, Verifier
 from headwater.sandbox.pool import make_sandbox
 from headwater.storage import backup, restore
 from headwater.storage.backup import Manifest, OnStep
@@ -59,7 +59,7 @@ class VerifyReport:
     wrong: int
     faults: Mapping[Fault, int]
     """The number of each fault, the most frequent first. A document may have several."""
-    findings: list[Finding]
+    findings: list[DocumentFault]
     unlisted: int
     """How many findings are counted only."""
 

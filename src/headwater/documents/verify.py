@@ -61,7 +61,7 @@ _SENTENCES = {
 
 
 @record
-class Finding:
+class DocumentFault:
     """A fault of a document, with its details."""
 
     document_id: int
@@ -84,10 +84,10 @@ class Verifier:
 
     async def verify(
         self, documents: Sequence[StoredDocument], on_each: Callable[[], None] = lambda: None
-    ) -> list[Finding]:
+    ) -> list[DocumentFault]:
         """Return the faults of documents."""
 
-        async def check(document: StoredDocument) -> list[Finding]:
+        async def check(document: StoredDocument) -> list[DocumentFault]:
             async with self._slots:
                 findings = await self._check(document)
             on_each()
@@ -100,7 +100,7 @@ class Verifier:
             raise failures.exceptions[0] from None
         return [finding for done in checks for finding in done.result()]
 
-    async def _check(self, document: StoredDocument) -> list[Finding]:
+    async def _check(self, document: StoredDocument) -> list[DocumentFault]:
         """Return the faults that two checks of the same row find.
 
         A new file is there shortly before its new row. A fault that is found during a fetch is ignored.
@@ -173,12 +173,12 @@ def _compare_hashes(saved: bytes, found: bytes) -> str:
     return f"The saved SHA-256 is {saved.hex()[:16]}..., and the present one {found.hex()[:16]}..."
 
 
-def _make_finding(document: StoredDocument, fault: Fault, detail: str) -> Finding:
+def _make_finding(document: StoredDocument, fault: Fault, detail: str) -> DocumentFault:
     if document.fetched_url is None and fault is Fault.TEXT_DIFFERS:
         detail += " The page was fetched before content types were saved."
     if document.queued:
         detail += " The page is queued to be fetched again."
-    return Finding(document.id, document.url, document.source, document.raw_path, fault, detail.strip())
+    return DocumentFault(document.id, document.url, document.source, document.raw_path, fault, detail.strip())
 
 
 class _Head(msgspec.Struct):
@@ -192,7 +192,7 @@ class _Page(msgspec.Struct, array_like=True):
 
     last: int
     checked: int
-    findings: list[Finding]
+    findings: list[DocumentFault]
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ class Progress:
     checked: int = 0
     wrong: int = 0  # documents; one may have several faults
     faults: Counter[Fault] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[DocumentFault] = field(default_factory=list)
 
     def add(self, page: _Page) -> None:
         """Count a page."""
@@ -233,7 +233,7 @@ class Journal:
             self.close()
             raise
 
-    def add(self, last: int, checked: int, findings: Sequence[Finding]) -> None:
+    def add(self, last: int, checked: int, findings: Sequence[DocumentFault]) -> None:
         """Write a page of the journal. A resumed verify repeats the checks that the journal does not contain."""
         page = _Page(last, checked, list(findings))
         with self._reporting_errors():
