@@ -133,7 +133,7 @@ async def test_every_refusal_has_the_same_shape(ask: Ask) -> None:
         ("POST", "/sources/nobody/backfill", {"since": "soon"}, 422, "since"),
         ("POST", "/sources/nobody/backfill", {"since": "2024-01-01"}, 404, "nobody"),
         ("POST", "/sources/import", {"text": "words"}, 422, "no list of sources"),
-        ("POST", "/sources/import", {"text": "sources:\n"}, 422, "no source in it"),
+        ("POST", "/sources/import", {"text": "sources:\n"}, 422, "no source"),
         ("GET", "/sources/export?format=csv", None, 422, "format"),
         ("POST", "/sources/test", {"target": "nobody"}, 404, "nobody"),
         ("POST", "/sources/test", {"target": "ftp://x.test/"}, 422, "ftp"),
