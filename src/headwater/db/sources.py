@@ -71,10 +71,10 @@ class SourceRow(PollState):
     """The unique name. It is also the name of the source's folder."""
     kind: str
     """The kind that reads the source."""
-    settings: Mapping[str, Any]
-    """The settings that override the defaults of the kind."""
     enabled: bool
     created_at: datetime
+    settings: Mapping[str, Any]
+    """The settings that override the defaults of the kind."""
     usual_gap_seconds: float | None
     """The usual time between two of its items."""
     items: int
