@@ -8,7 +8,7 @@ from headwater.cli import upkeep
 from headwater.core.record import extend
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.documents.upkeep import BackupReport, RestoreReport, SourceSweep, SweepReport, VerifyReport
-from headwater.documents.verify import Fault, Finding
+from headwater.documents.verify import DocumentFault, Fault
 
 BEGUN = datetime(2026, 3, 12, 2, 0, tzinfo=UTC)
 BACKUP = BackupReport(
@@ -33,8 +33,8 @@ def printed_by(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(printed.split())
 
 
-def finding(number: int, fault: Fault) -> Finding:
-    return Finding(number, HOSTILE_TITLE, "board", HOSTILE_TITLE, fault, HOSTILE_TITLE)
+def finding(number: int, fault: Fault) -> DocumentFault:
+    return DocumentFault(number, HOSTILE_TITLE, "board", HOSTILE_TITLE, fault, HOSTILE_TITLE)
 
 
 def test_a_verify_is_shown_fault_by_fault_and_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,23 +9,25 @@ import pytest
 
 from headwater.core.errors import OperatorError
 from headwater.documents import verify
-from headwater.documents.verify import Fault, Finding, Journal, Progress
+from headwater.documents.verify import DocumentFault, Fault, Journal, Progress
 
 NOW, LATER = datetime(2026, 3, 12, 2, 0, tzinfo=UTC), datetime(2026, 3, 13, 2, 0, tzinfo=UTC)
 
 
-def finding(number: int, fault: Fault = Fault.RAW_MISSING) -> Finding:
-    return Finding(number, f"http://a.test/é{number}", "a", f"a/bodies/raw/{number}", fault, "")
+def finding(number: int, fault: Fault = Fault.RAW_MISSING) -> DocumentFault:
+    return DocumentFault(number, f"http://a.test/é{number}", "a", f"a/bodies/raw/{number}", fault, "")
 
 
-PAGES: Sequence[tuple[int, int, list[Finding]]] = (
+PAGES: Sequence[tuple[int, int, list[DocumentFault]]] = (
     (10, 5, []),
     (30, 5, [finding(12), finding(12, Fault.TEXT_DAMAGED), finding(28)]),
     (31, 1, [finding(31)]),
 )
 
 
-def write(path: Path, pages: Sequence[tuple[int, int, list[Finding]]] = PAGES, *, restart: bool = False) -> Progress:
+def write(
+    path: Path, pages: Sequence[tuple[int, int, list[DocumentFault]]] = PAGES, *, restart: bool = False
+) -> Progress:
     with contextlib.closing(Journal(path, now=NOW, restart=restart)) as journal:
         for page in pages:
             journal.add(*page)
