@@ -17,12 +17,13 @@ import hypothesis
 import pytest
 import structlog
 
-from headwater.app import roles, runtime
+from headwater.app import roles
 from headwater.browser.chromium import PROGRAMS
 from headwater.core.settings import Settings
 from headwater.db import migrate
 from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.pool import Database, open_database
+from headwater.sandbox import pool
 from headwater.sources.kind import Kind
 from tests import clusters, sandboxes
 from tests.admin import Admin
@@ -108,7 +109,7 @@ def _frozen_tests() -> Iterator[None]:
 def _share_sandbox_server() -> Iterator[None]:
     """Let all sandboxes share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "Sandbox", sandboxes.SharedSandbox)
+        patch.setattr(pool, "Sandbox", sandboxes.SharedSandbox)
         yield
     sandboxes.end_servers()
 
