@@ -44,7 +44,8 @@ def test_an_image_is_pinned_runs_without_privileges_and_copies_existing_files(pa
     users = [rest for word, rest in said if word == "USER"]
     assert users
     assert users[-1] not in ("root", "0")
-    installs = [step for word, rest in said if word == "RUN" for step in rest.split("&&") if "pip install" in step]
+    steps = [step for word, rest in said if word == "RUN" for step in rest.split("&&")]
+    installs = [step for step in steps if re.search(r"\bpip\b.* install ", step)]
     assert len(installs) == 2
     assert all("--require-hashes" in step or "--no-deps" in step for step in installs)
     for copied in (name for word, rest in said if word == "COPY" for name in rest.split()[:-1]):
@@ -61,6 +62,26 @@ def test_the_browser_image_has_the_locked_version_of_playwright() -> None:
     assert tag
     assert locked
     assert tag[1] == locked[1]
+
+
+def test_the_browser_image_builds_from_the_official_image_by_default(compose: dict[str, Any]) -> None:
+    """Spec 1.7: the default build arguments work. The image has no ensurepip, so `venv` must not need it."""
+    said = instructions(ROOT / "docker" / "Dockerfile.browser")
+    (registry,) = [rest for word, rest in said if word == "ARG"]
+    assert registry == "REGISTRY=mcr.microsoft.com/"
+    over = yaml.safe_load((ROOT / "docker" / "compose.browser.yaml").read_text())["services"]
+    assert over["headwater"]["build"]["args"] == {"REGISTRY": "${REGISTRY:-mcr.microsoft.com/}"}
+    assert compose["services"]["headwater"]["build"]["dockerfile"] == "docker/Dockerfile"
+    environments = [step for word, rest in said if word == "RUN" for step in rest.split("&&") if " -m venv" in step]
+    assert environments
+    assert all("--without-pip" in step for step in environments)
+
+
+def test_opensearch_starts_only_by_its_profile(compose: dict[str, Any]) -> None:
+    """Spec 4.4: PostgreSQL holds the documents by default."""
+    profiles = {name: service["profiles"] for name, service in compose["services"].items() if "profiles" in service}
+    assert profiles == {"opensearch": ["opensearch"]}
+    assert "opensearch" not in compose["services"]["headwater"]["depends_on"]
 
 
 def test_every_service_has_a_health_check(compose: dict[str, Any]) -> None:
