@@ -1,7 +1,9 @@
 """Pages of sources that need a browser, through frontier, gate and corpus like all others (spec 1.7, 2.3, 4.2)."""
 
 import asyncio
+import re
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -10,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from headwater import __version__
 from headwater.core.settings import Settings
 from headwater.demo.web import DemoWeb
+from headwater.http.user_agents import HONEST, user_agent
 from tests import kinds
 from tests.browser.conftest import HTML
 from tests.browser.processes import find_browser_processes, find_drivers, is_running
@@ -75,6 +79,19 @@ async def test_the_scripts_document_is_stored_and_each_request_waits_its_turn(si
     agents = {seen.headers["User-Agent"] for seen in site.seen}
     assert len(agents) == 1
     assert agents.pop().startswith("Headwater/")
+
+
+async def test_a_page_has_the_user_agent_of_the_real_browser(site: Site, harness: AppHarness, chromium: str) -> None:
+    """Spec 0: a user agent like a browser's agrees with the Chromium that runs."""
+    site.answers[f"{NEWS}/page"] = Answer(RENDERED, headers=HTML)
+    assert await fetch(harness, f"{NEWS}/page", user_agent="browser") == {f"{NEWS}/page": "stored"}
+    agents = {seen.url: seen.headers["User-Agent"] for seen in site.seen}
+    stated = await asyncio.to_thread(subprocess.run, [chromium, "--version"], capture_output=True, text=True)
+    version = re.search(r"(\d+)\.\d+\.\d+\.\d+", stated.stdout)
+    assert version
+    assert f" Chrome/{version[1]}.0.0.0 " in agents[f"{NEWS}/page"]
+    assert "Linux" in agents[f"{NEWS}/page"]
+    assert agents[f"{NEWS}/robots.txt"] == user_agent(HONEST, __version__)
 
 
 @pytest.mark.parametrize("pause", [{"Retry-After": "600"}, {}])

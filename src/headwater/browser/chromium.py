@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from headwater.browser.identity import BrowserIdentity, read_identity
 from headwater.browser.processes import (
     BrowserFolder,
     find_network_processes,
@@ -28,6 +29,7 @@ from headwater.browser.processes import (
 )
 from headwater.browser.proxy import Proxy
 from headwater.core.errors import OperatorError
+from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class Chromium:
     connection: "CDPSession"  # to Chromium itself
     session: int  # of all its processes
     vital: tuple[int, ...]  # the processes that every page needs
+    identity: BrowserIdentity
 
     @property
     def is_alive(self) -> bool:
@@ -198,10 +201,11 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
         async with asyncio.timeout(_START_SECONDS):
             connection = await browser.new_browser_cdp_session()
             answer = await connection.send("SystemInfo.getProcessInfo")
+            identity = await read_identity(browser)
         pid = next(int(process["id"]) for process in answer["processInfo"] if process["type"] == "browser")
         session = os.getsid(pid)
         vital = (pid, *await _wait_for_network_processes(session))
-        return Chromium(browser, driver, folder, connection, session, vital)
+        return Chromium(browser, driver, folder, connection, session, vital, identity)
     except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "
@@ -300,7 +304,7 @@ class BrowserProfile:
     """The source of a page, and how the browser presents itself to it. Each profile has its own cookies."""
 
     source: str
-    user_agent: str
+    user_agent: str | None  # None: that of the browser
     stealth: str
 
 
@@ -310,6 +314,7 @@ class SourceContext:
 
     context: "BrowserContext"
     proxy: Proxy
+    override: JsonObject  # of the user agent and the client hints of each page
     pages: int = 0
 
 
@@ -318,6 +323,7 @@ class SourceContexts:
     """The contexts of one browser. No context is used with another browser."""
 
     browser: "Browser"
+    identity: BrowserIdentity
     make_proxy: Callable[[], Proxy]
     _contexts: OrderedDict[BrowserProfile, SourceContext] = field(default_factory=OrderedDict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -351,7 +357,6 @@ class SourceContexts:
         try:
             context = await self.browser.new_context(
                 proxy={"server": f"http://127.0.0.1:{proxy.port}"},
-                user_agent=profile.user_agent,
                 service_workers="block",
                 accept_downloads=False,
             )
@@ -359,17 +364,20 @@ class SourceContexts:
         except BaseException:
             await proxy.close()
             raise
-        return SourceContext(context, proxy)
+        return SourceContext(context, proxy, self.identity.make_override(profile.user_agent, profile.stealth))
 
 
 async def apply_stealth(context: "BrowserContext", stealth: str) -> None:
-    """Hide the signs of an automated browser: all (`full`), only navigator.webdriver (`light`) or none (`none`)."""
+    """Hide the signs of an automated browser: all (`full`), only navigator.webdriver (`light`) or none (`none`).
+
+    The user agent, the client hints and the platform are not its part: see `identity`.
+    """
     from playwright_stealth import ALL_EVASIONS_DISABLED_KWARGS, Stealth
 
     if stealth == "none":
         return
-    # The source chooses the user agent, so nothing else may contradict it.
-    patches = {"navigator_user_agent": False, "navigator_user_agent_data": False, "sec_ch_ua": False}
+    names = ("navigator_user_agent", "navigator_user_agent_data", "navigator_platform", "sec_ch_ua")
+    patches = dict.fromkeys(names, False) | {"navigator_platform_override": None}
     if stealth == "light":
         no_others = {"navigator_languages_override": None, "navigator_platform_override": None}
         patches = ALL_EVASIONS_DISABLED_KWARGS | no_others | {"navigator_webdriver": True}

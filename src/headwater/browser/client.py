@@ -234,6 +234,7 @@ class BrowserClient:
             ):
                 page_session.limit = limit
                 session = await context.context.new_cdp_session(page)
+                await session.send("Emulation.setUserAgentOverride", context.override)
                 seconds = max(_MIN_PAGE_SECONDS, end - asyncio.get_running_loop().time())
                 limited = replace(request, limits=replace(request.limits, total_seconds=seconds))
                 rendering = Rendering(page, session, context.proxy, limited, self.client.classify_error, self.clock)
@@ -284,7 +285,9 @@ class BrowserClient:
             connection_seconds=4 * settings.browser_timeout_seconds,
             request_bytes=settings.max_body_mb * _MIB + _OVERHEAD_BYTES,
         )
-        contexts = SourceContexts(chromium.browser, lambda: Proxy(self.client.resolver, self.clock, caps))
+        contexts = SourceContexts(
+            chromium.browser, chromium.identity, lambda: Proxy(self.client.resolver, self.clock, caps)
+        )
         return _Running(chromium, contexts, ResourceMonitor(chromium, settings.browser_memory_mb * _MIB))
 
     @contextlib.asynccontextmanager

@@ -194,7 +194,8 @@ class Gate:
         from headwater.browser.page import PageRequest
 
         profile = options.profile
-        browser_profile = BrowserProfile(profile.source, self._user_agents[profile.user_agent], profile.stealth)
+        user_agent = None if profile.user_agent == user_agents.BROWSER else self._user_agents[profile.user_agent]
+        browser_profile = BrowserProfile(profile.source, user_agent, profile.stealth)
         start = self.clock.now() + _BROWSER_MARGIN
         if start + _LEAST_TIME > lease.until:
             raise _too_short(lease, start)
