@@ -93,6 +93,7 @@ async def test_a_change_of_the_frontier_needs_the_token(api: Api) -> None:
         ("/frontier/retry", {"filter": {"status": "dead"}}),
         ("/frontier/hosts/a.test/block", {}),
         ("/frontier/hosts/a.test/release", {}),
+        ("/frontier/hosts/release", {}),
     ):
         status, answer = await api.post(path, body, token=None)
         assert (status, answer["error"]["reason"]) == (401, Reason.TOKEN_REQUIRED)

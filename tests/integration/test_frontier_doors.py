@@ -351,6 +351,24 @@ async def test_hosts_are_closed_released_grouped_and_shown(harness: AppHarness, 
     assert frontier("slash", "a.test", "maybe").returncode == 2
 
 
+async def test_all_hosts_are_released_at_once(harness: AppHarness, frontier: Program) -> None:
+    """Spec 2.3, 8.2."""
+    ops = harness.operations.frontier
+    blocked = "blocked_reason = 'dns', not_before = now() + interval '1 hour'"
+    await harness.rows(f"UPDATE host_state SET {blocked} WHERE host = 'b.test'")
+    await harness.rows("UPDATE host_state SET backoff_ms = 60000 WHERE host = 'a.test'")
+    assert_one_line(frontier("release"), "--all")
+    assert_one_line(frontier("release", "a.test", "--all"), "--all")
+    assert_one_line(frontier("release", "--all"), "--yes")
+    assert (await ops.get_stats()).hosts.blocked == 1
+    assert json.loads(frontier("release", "--all", "--yes", "--json").stdout) == {"released": 3}
+    hosts = (await ops.get_stats()).hosts
+    assert (hosts.blocked, hosts.closed) == (0, 0)
+    assert (await ops.get_host("a.test")).backoff_ms == 0
+    assert json.loads(frontier("release", "--all", "--yes", "--json").stdout) == {"released": 0}
+    assert json.loads(frontier("release", "a.test", "--json").stdout)["host"] == "a.test"
+
+
 def test_an_empty_frontier_answers_every_command(tmp_path: Path) -> None:
     """Spec 8.2: on a machine where nothing has been set up."""
     for words, said in (

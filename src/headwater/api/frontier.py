@@ -129,4 +129,5 @@ def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
         seconds = block.for_seconds if block else None
         return await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)
 
+    app.post("/frontier/hosts/release", tags=[_TAG], dependencies=TOKEN)(frontier.open_all_hosts)
     app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=TOKEN)(frontier.open_host)

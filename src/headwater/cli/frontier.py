@@ -241,9 +241,21 @@ def block(
 
 
 @frontier_app.command()
-def release(host: HostArgument) -> None:
-    """Release a closed, blocked or slowed host."""
-    _print_hosts([_ask(lambda frontier: frontier.open_host(host))])
+def release(
+    host: Annotated[str | None, typer.Argument(help="A host, or a group as group:NAME.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All closed, blocked and slowed hosts.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Release a closed, blocked or slowed host, or all of them. The delay after its last request stays."""
+    if (host is None) != everything:
+        raise BadRequest("Give a host, or --all.")
+    if host is not None:
+        print_result(_ask(lambda ops: ops.open_host(host)), lambda line: _print_hosts([line]), as_json=as_json)
+        return
+    confirm("Release all closed, blocked and slowed hosts?", yes=yes)
+    count = _ask(lambda frontier: frontier.open_all_hosts())
+    print_result(count, lambda count: console.print(f"{count.released:,} hosts released."), as_json=as_json)
 
 
 @frontier_app.command()

@@ -207,10 +207,16 @@ async def close_host(connection: Connection, key: str, until: datetime) -> None:
     await set_next_work(connection, [key])
 
 
-async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
-    """Release a closed, blocked or slowed host. Must run inside a transaction."""
-    await connection.execute(query("open_host"), key, now, default_delay_ms)
-    await set_next_work(connection, [key])
+async def find_held_hosts(connection: Connection, after: str, now: datetime, limit: int) -> list[str]:
+    """Return the next politeness keys by name that are closed, blocked or slowed."""
+    return [row["host"] for row in await connection.fetch(query("find_held_hosts"), after, now, limit)]
+
+
+async def open_hosts(connection: Connection, keys: Collection[str], now: datetime, default_delay_ms: int) -> None:
+    """Release closed, blocked or slowed hosts. Must run inside a transaction."""
+    await connection.fetch(query("lock_hosts"), list(keys))
+    await connection.execute(query("open_hosts"), list(keys), now, default_delay_ms)
+    await set_next_work(connection, keys)
 
 
 async def set_slash(connection: Connection, host: str, keeps: bool) -> None:

@@ -18,6 +18,7 @@ _GROUP_NAME = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _KEY = re.compile(rf"group:{_GROUP_NAME.pattern}|domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 # How long a change waits for a host in use, and how often it tries. Most leases of hosts end within a second.
 _PATIENCE_SECONDS, _RETRY_SECONDS = 5.0, 0.05
+_BATCH = 500
 
 
 def read_host(text: str) -> str:
@@ -44,7 +45,17 @@ async def close_host(connection: Connection, host: str, until: datetime, key_of:
 
 async def open_host(connection: Connection, host: str, now: datetime, default_delay_ms: int) -> None:
     """Release a closed, blocked or slowed host."""
-    await hosts.open_host(connection, await _get_key(connection, host), now, default_delay_ms)
+    await hosts.open_hosts(connection, [await _get_key(connection, host)], now, default_delay_ms)
+
+
+async def open_all_hosts(database: Database, now: datetime, default_delay_ms: int) -> int:
+    """Release all closed, blocked and slowed hosts, batch by batch. Return how many politeness keys were released."""
+    count, held = 0, await database.run(hosts.find_held_hosts, "", now, _BATCH)
+    while held:
+        await database.transact(hosts.open_hosts, held, now, default_delay_ms)
+        count += len(held)
+        held = await database.run(hosts.find_held_hosts, held[-1], now, _BATCH)
+    return count
 
 
 async def keep_slash(connection: Connection, host: str, keeps: bool, key_of: KeyOf = own_key) -> None:

@@ -71,6 +71,14 @@ class HostPage:
 
 
 @record
+class ReleasedHosts:
+    """The result of releasing all hosts."""
+
+    released: int
+    """Hosts that share a turn count as one."""
+
+
+@record
 class FrontierStats:
     """The number of URLs and hosts, from counters that each change keeps up to date."""
 
@@ -263,6 +271,11 @@ class FrontierOperations:
         delay_ms = self._context.settings.host_delay_ms
         await self._database.transact(host_changes.open_host, read_host(host), self._clock.now(), delay_ms)
         return await self.get_host(host)
+
+    async def open_all_hosts(self) -> ReleasedHosts:
+        """Release all closed, blocked and slowed hosts."""
+        delay_ms = self._context.settings.host_delay_ms
+        return ReleasedHosts(await host_changes.open_all_hosts(self._database, self._clock.now(), delay_ms))
 
     async def group_hosts(self, group: str, members: Collection[str]) -> list[HostLine]:
         """Give hosts one turn, with the delay of the slowest of them."""

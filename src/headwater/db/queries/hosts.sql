@@ -194,12 +194,20 @@ WITH put_off AS (
 UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NULL THEN greatest(ready_at, $2) END
 WHERE host = $1
 
--- name: open_host
--- Release a closed, blocked or slowed host. Its delay after the last request stays. Polls that were deferred for it are due.
--- $1 key, $2 now, $3 default delay in ms
+-- name: find_held_hosts
+-- The next politeness keys by name that are closed, blocked or slowed. Headwater has few hosts, and only a person asks, so
+-- this reads all keys. $1 after this key, $2 now, $3 limit
+SELECT host FROM host_state
+WHERE host > $1 AND politeness_key IS NULL
+  AND (closed_until > $2 OR backoff_ms > 0 OR (blocked_reason IS NOT NULL AND not_before > $2))
+ORDER BY host LIMIT $3
+
+-- name: open_hosts
+-- Release closed, blocked or slowed hosts. The delay after the last request stays. Polls that were deferred for them are due.
+-- $1 keys, $2 now, $3 default delay in ms
 WITH put_off AS (
     UPDATE poll_state f SET next_poll_at = $2
-    FROM host_state k WHERE k.host = $1 AND f.next_poll_at IN (k.not_before, k.closed_until)
+    FROM host_state k WHERE k.host = ANY ($1::text[]) AND f.next_poll_at IN (k.not_before, k.closed_until)
 )
 UPDATE host_state
 SET closed_until = NULL,
@@ -207,7 +215,7 @@ SET closed_until = NULL,
     blocked_reason = CASE WHEN lease_token IS NULL THEN NULL ELSE blocked_reason END,
     not_before = CASE WHEN lease_token IS NOT NULL THEN not_before
                       ELSE least(not_before, $2::timestamptz + coalesce(crawl_delay_ms, $3::int) * interval '1 ms') END
-WHERE host = $1
+WHERE host = ANY ($1::text[])
 
 -- name: set_slash
 -- $1 host, $2 whether it keeps trailing slashes
