@@ -73,12 +73,14 @@ async def test_add_finds_the_feed_polls_it_and_shows_the_next_steps(program: Pro
     """Spec 3.1."""
     added = await program("add", "http://news.test")
     assert added.returncode == 0
-    assert added.stdout.splitlines() == [
-        "Added source news.test (The news): 1 items, 1 new pages to fetch.",
-        "The site has more feeds; `headwater add` adds each as a source of its own:",
-        "  http://news.test/more  More news",
-        "`headwater up` fetches the pages; `headwater today` shows what is new.",
-    ]
+    steps = [line for line in added.stdout.splitlines() if line.endswith(" ...")]
+    assert len(steps) >= 2  # each step is shown before it begins
+    assert "http://news.test/" in steps[0]
+    shown = [line for line in added.stdout.splitlines() if line not in steps]
+    assert shown[0] == "Added source news.test (The news): 1 items, 1 new pages to fetch."
+    assert shown[1] == "  2026-03-12  Entry 0"
+    assert "  http://news.test/more" in shown
+    assert re.match(r"It took 3 requests and \d+\.?\d* seconds\.", shown[-1])
     listed = await program("source", "list")
     assert re.search(r"^on time +1 +0  \d\d-\d\d \d\d:\d\d  news.test$", listed.stdout, re.M)
     assert "Polled" in listed.stdout

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.bars import progress_bars
-from headwater.cli.show import console, errors, plain, visible
+from headwater.cli.show import console, errors, plain, print_cut, visible
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 
@@ -43,19 +43,48 @@ def pages_found(*, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield lambda count: show_step("pages found", count, None)
 
 
+def step(sentence: str) -> None:
+    """Show what a command does now."""
+    console.print(f"[dim]{plain(sentence)} ...[/]")
+
+
 def added(source: "AddedSource") -> None:
     """Show a new source, what its first poll found, and what to do next."""
     name, title = plain(source.name), f" ({plain(source.title)})" if source.title else ""
+    cost = f"It took {source.requests} request{'s' * (source.requests != 1)} and {source.seconds:g} seconds."
+    if source.links is not None:
+        _show_added_spider(source, cost)
+        return
     if source.deferred:
-        console.print(f"Added source [bold]{name}[/]. `headwater up` follows the links of its pages once a day;")
-        console.print(f"`headwater source sync {name} --method {source.method}` does it now.")
+        missing = "its list was read" if source.is_certain else "its feed was found"
+        console.print(f"Added source [bold]{name}[/]. The visit ended before {missing}.")
+        _show_settings("Settings", source.settings)
+        console.print(f"\n{cost} `headwater up` continues at once; `headwater source show {name}` shows the result.")
         return
     console.print(f"Added source [bold]{name}[/]{title}: {_format_counts(source)}")
     _show_refused(source)
+    for item in source.newest:
+        print_cut(f"  {item.published_at:%Y-%m-%d}  {plain(item.title or item.url)}")
+    if source.is_unfinished:
+        console.print("The visit ended before all of the list was read. `headwater up` reads the rest at once.")
     if source.others:
         console.print("The site has more feeds; `headwater add` adds each as a source of its own:")
-        _show_first([f"  {plain(feed.url)}  [dim]{plain(feed.title)}[/]" for feed in source.others], _OTHERS_SHOWN)
-    console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
+        lines = [f"  {plain(feed.url)}  [dim]{plain(feed.title)}[/]" for feed in source.others]
+        _show_first([line.removesuffix("  [dim][/]") for line in lines], _OTHERS_SHOWN)
+    console.print(f"{cost} `headwater up` fetches the pages; `headwater today` shows what is new.")
+
+
+def _show_added_spider(source: "AddedSource", cost: str) -> None:
+    name = plain(source.name)
+    console.print(f"Added source [bold]{name}[/]. Its start page has {source.links:,} links. {cost}")
+    if source.links:
+        console.print("`headwater up` follows the links of its pages once a day;")
+        console.print(f"`headwater source sync {name} --method {source.method}` does it now.")
+        return
+    console.print("[yellow]A spider finds nothing there.[/] If scripts make the links of the page, use a browser:")
+    console.print(f"  headwater source edit {name} --set needs_browser=true")
+    console.print("If another page has the links, name that page:")
+    console.print(f"  headwater source edit {name} --set site_url=URL")
 
 
 def polled(source: "PolledSource") -> None:

@@ -39,8 +39,14 @@ def add(
     ] = "feed",
     as_json: Json = False,
 ) -> None:
-    """Add a site as a source: find its feed, poll it at once and show what it found."""
-    _print(_send(lambda sources: sources.add(url, name, mode=mode)), show_sources.added, as_json=as_json)
+    """Add a site as a source: find its feed, poll it at once and show what it found.
+
+    It sends at most 12 requests to the site and takes at most a minute. `headwater up` continues what is left.
+    """
+    on_step = (lambda _: None) if as_json else show_sources.step
+    _print(
+        _send(lambda sources: sources.add(url, name, mode=mode, on_step=on_step)), show_sources.added, as_json=as_json
+    )
 
 
 @source_app.command("add")

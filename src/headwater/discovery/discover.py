@@ -26,6 +26,7 @@ from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import check_item, refuse_shared_paths
 from headwater.sources.run import Http, Run
+from headwater.sources.visit import VisitHttp
 
 log = structlog.get_logger()
 _PART_ITEMS = 100  # items of a kind that is saved in parts
@@ -51,6 +52,8 @@ class DiscoveryRunner:
             rate = RequestRate(self.database, self.clock, source.id, kind.gap, claim.first_request_at)
             profile = kind.fetch_profile(source.name)
             http = Http(self.gate, self.sandbox, kind, rate, profile, while_waiting, slot)
+            if found.visit:
+                http = VisitHttp(self.gate, self.sandbox, kind, rate, profile, while_waiting, slot, visit=found.visit)
             run = Run(
                 http,
                 found.state,

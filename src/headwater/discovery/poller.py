@@ -32,6 +32,7 @@ from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
+from headwater.sources.visit import SiteVisit
 
 log = structlog.get_logger()
 _SITEMAP_PAUSE = timedelta(hours=1)  # between two polls of sitemaps for feeds that overflow
@@ -65,15 +66,17 @@ class Poller:
         counters: RunCounters | None = None,
         on_urls: Callable[[int], None] = lambda _: None,
         slot: WorkerSlot | None = None,
+        visit: SiteVisit | None = None,
     ) -> PollResult:
         """Poll a source and end its claim and its run. If the database is lost, their leases expire instead.
 
         Raises LeaseLost if another process has taken the source over. `on_urls` gets the number of URLs found so far.
+        With `visit`, the requests belong to that visit.
         """
         state: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim.state))  # a copy
         kind, interval, now = Kind(), self._default_interval, self._clock.now()
         counters = counters or RunCounters()
-        found = DiscoveryResult(claim, kind, run, kind.origin, interval, state, counters, on_urls)
+        found = DiscoveryResult(claim, kind, run, kind.origin, interval, state, counters, on_urls, visit)
         profile: Mapping[str, Any] = {}
         try:
             found.kind = kind = get_kind(claim.source)

@@ -32,6 +32,7 @@ from headwater.db.sources import PollClaim
 from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, normalize_candidates, priority, submit
 from headwater.handoff.handoffs import queue_handoffs
 from headwater.sources.kind import Kind, refuse_shared_paths
+from headwater.sources.visit import SiteVisit
 
 log = structlog.get_logger()
 # Some sites report every page as changed at every poll. A page is fetched again at most once in this time.
@@ -84,6 +85,7 @@ class DiscoveryResult:
     state: JsonObject
     counters: RunCounters
     on_urls: Callable[[int], None]  # called with the number of URLs saved so far
+    visit: SiteVisit | None = None  # the poll is a part of it
     items: list[FoundItem] = field(default_factory=list)
     pending_urls: list[DiscoveredUrl] = field(default_factory=list)
     url_count: int = 0

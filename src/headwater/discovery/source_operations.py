@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, OperatorError
-from headwater.core.json_values import JsonObject
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
@@ -21,23 +19,28 @@ from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.db.sources import PollClaim
+from headwater.db.sources import SourceItem as SourceItem
 from headwater.discovery.operations import explain_busy
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
-from headwater.discovery.trial import OnStage, Trial, TrialResult, make_http
+from headwater.discovery.site_search import FoundSite, OnStep, count_links, search_site, start_visit
+from headwater.discovery.trial import OnStage, Trial, TrialResult, make_visit_http
 from headwater.feeds.results import FeedLink
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.health import SourceDetails
 from headwater.sources.import_export import choose_name
-from headwater.sources.kinds.site import SITEMAP_HOURS, IngestionMode
-from headwater.sources.kinds.site_discovery import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps, is_sitemap
+from headwater.sources.kind import Kind
+from headwater.sources.kinds.site import IngestionMode
+from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind, prepare_settings
-from headwater.sources.run import Http, Page
+from headwater.sources.run import Page
+from headwater.sources.visit import SiteVisit, VisitHttp
 
 OnUrls = Callable[[int], None]
 _EARLIEST = date(1970, 1, 1)
+_NEWEST_SHOWN = 5
 # Kinds without sitemaps reach older pages by one of these settings.
 _BACKFILL_SETTINGS = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
 
@@ -66,8 +69,20 @@ class AddedSource(PolledSource):
 
     settings: Mapping[str, Any]
     others: list[FeedLink]
+    """Feeds that the page names too. They were not read."""
     deferred: bool
     """The first poll was left to the running poller."""
+    is_certain: bool = True
+    """False: the visit was over before the search for a feed was. The running poller continues the search."""
+    is_unfinished: bool = False
+    """The first poll stopped before its end, and the next poll follows at once."""
+    newest: list[SourceItem] = field(default_factory=list)
+    """The newest items that the first poll found."""
+    links: int | None = None
+    """The number of links of the start page; null unless a spider reads the site."""
+    requests: int = 0
+    """The number of requests that were sent, with those for robots.txt and for redirects."""
+    seconds: float = 0.0
 
 
 @record
@@ -108,10 +123,10 @@ def describe_sync(polled: PollResult) -> SyncedSource:
     return extend(polled, SyncedSource, name=polled.source.name, scrape_run_id=polled.run_id, **counts)
 
 
-def describe_added(polled: PollResult, others: list[FeedLink]) -> AddedSource:
+def describe_added(polled: PollResult, others: Sequence[FeedLink] = (), **more: Any) -> AddedSource:
     """Return a source that was added, and what its first poll found."""
     source = polled.source
-    return extend(polled, AddedSource, name=source.name, settings=source.settings, others=others)
+    return extend(polled, AddedSource, name=source.name, settings=source.settings, others=list(others), **more)
 
 
 def _check_polled(polled: PollResult) -> None:
@@ -133,104 +148,100 @@ class LiveSourceOperations(SourceOperations):
     rescue: Callable[[DatabaseContext], Awaitable[object]]
     on_polled: Callable[[PollResult], None]
 
-    @property
-    def _http(self) -> Http:
-        return make_http(self.gate, self.sandbox)
+    def _open_http(self, visit: SiteVisit | None = None, kind: Kind | None = None) -> VisitHttp:
+        return make_visit_http(self.gate, self.sandbox, visit or SiteVisit(), kind)
 
     async def add(
-        self, url: str, name: str | None = None, overrides: Mapping[str, Any] | None = None, *, mode: str = "feed"
+        self,
+        url: str,
+        name: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        *,
+        mode: str = "feed",
+        on_step: OnStep = lambda _: None,
     ) -> AddedSource:
         """Add the source at a URL and poll it: a feed, a sitemap, or the feed or sitemap that its page leads to.
 
-        If there is none, the operation saves nothing.
+        Each address is read once. The operation sends at most 12 requests and takes at most a minute. If it then knows
+        the page and not yet the feed, it adds the source, and the polls continue. If the site has no feed and no
+        sitemap, the operation saves nothing. `on_step` gets a sentence before each step.
         """
         if mode not in get_args(IngestionMode):
             raise BadRequest(f"There is no mode {mode!r}: choose {', '.join(get_args(IngestionMode))}.")
         address = _parse_address(url)
         settings = dict(overrides or {}) | ({"ingestion_mode": mode} if mode != "feed" else {})
-        if mode == "spider":
-            return await self._add_spider(address, name, settings)
-        polled = await self._try(name, {**settings, "feed_url": address})
-        if polled.error is None:
-            return describe_added(polled, [])
-        if polled.reason is not Reason.NOT_A_FEED:
-            raise _not_added(address, polled.error, polled.reason)
-        return await self._add_found(address, name, settings, polled.error)
-
-    async def _add_found(self, address: str, name: str | None, settings: JsonObject, why_not: str) -> AddedSource:
-        """Add the sitemap at an address, or the feed that its page leads to, or else the sitemap of the site.
-
-        `why_not` says why the address itself is no feed.
-        """
-        try:
-            found = await self._find_feeds(address)
-        except HeadwaterError as error:
-            raise _not_added(address, str(error), error.reason) from error
-        sitemaps = [FeedLink(sitemap, "sitemap") for sitemap in found.sitemaps]
-        if found.feeds:
-            best, *others = found.feeds
-            is_root = urlsplit(address).path == "/"  # then the sitemaps of the site are read too
-            settings = {"sitemap_hours": SITEMAP_HOURS} | settings if is_root else settings
-            settings = {"site_url": address} | settings | {"feed_url": best.url}
-            polled = await self._try(name, settings, title=best.title)
-        elif sitemaps:
-            best, *others = sitemaps
-            polled = await self._try(name, {**settings, "sitemap_url": best.url}, method=Method.SITEMAP)
-        else:
-            tried = (
-                f"{why_not} It names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
-                f"robots.txt or at {', '.join(SITEMAP_PATHS)}. To follow the links of its pages, use --mode spider."
-            )
-            raise _not_added(address, tried, Reason.NOT_A_FEED)
-        if polled.error:
-            raise _not_added(address, polled.error, polled.reason)
-        return describe_added(polled, others)
-
-    async def _find_feeds(self, address: str) -> DiscoveredSources:
-        """Return the feeds of a page. Returns sitemaps only if the address is one, or if there is no feed."""
-        http = self._http
-        page = await http.get(address)
-        if await is_sitemap(page) and not await _is_feed(page):
-            return DiscoveredSources(address, [], [address])
-        feeds = await find_feeds(http, address)
-        return DiscoveredSources(address, feeds, [] if feeds else await find_sitemaps(http, address))
-
-    async def _add_spider(self, address: str, name: str | None, settings: Mapping[str, Any]) -> AddedSource:
-        """Add a site that a spider reads, if its home page answers. The running poller starts the spider."""
-        settings = {**settings, "site_url": address}
+        # Wrong settings are refused before the first request.
         chosen = name or await self._choose_name(address)
-        prepare_settings(chosen, "site", settings)
+        kind, _ = prepare_settings(chosen, "site", {**settings, "site_url": address})
+        visit = start_visit()
+        http = self._open_http(visit, kind)
         try:
-            await self._http.get(address)
+            if mode == "spider":
+                links = await count_links(http, address, settings.get("article_patterns") or (), on_step)
+            else:
+                found = await search_site(http, address, on_step)
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
-        source = await self.create(chosen, "site", settings)
-        return describe_added(PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True), [])
+        if mode == "spider":  # the running poller starts the spider
+            source = await self.create(chosen, "site", {**settings, "site_url": address})
+            polled = PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True)
+            return await self._describe_visit(polled, visit, links=links)
+        polled = await self._try(name, found, settings, visit)
+        if polled.error and not _is_kept(polled, visit):
+            raise _not_added(address, polled.error, polled.reason)
+        return await self._describe_visit(polled, visit, others=found.others, is_certain=found.is_certain)
+
+    async def _describe_visit(self, polled: PollResult, visit: SiteVisit, **more: Any) -> AddedSource:
+        newest = await self.context.database.run(sources.list_last_items, polled.source.id, _NEWEST_SHOWN)
+        seconds = round(visit.elapsed_seconds, 1)
+        is_unfinished = visit.is_over and not polled.deferred
+        return describe_added(
+            polled, newest=newest, requests=visit.requests, seconds=seconds, is_unfinished=is_unfinished, **more
+        )
 
     async def _try(
-        self, name: str | None, given: Mapping[str, Any], *, title: str = "", method: Method = Method.FEED
+        self, name: str | None, found: FoundSite, overrides: Mapping[str, Any], visit: SiteVisit
     ) -> PollResult:
-        """Add a site and poll it at once. If the poll fails, the site is removed again."""
-        address = str(given.get("feed_url") or given.get("sitemap_url"))
-        chosen = name or await self._choose_name(address, title)
-        kind, settings = prepare_settings(chosen, "site", given)
+        """Add a site and poll it at once. If the poll fails, the site is removed again.
+
+        A site whose search or whose poll the end of the visit cuts short stays, and its next poll follows at once.
+        """
+        chosen = name or await self._choose_name(found.address, found.title)
+        kind, settings = prepare_settings(chosen, "site", found.make_settings(overrides))
 
         async def insert(connection: Connection) -> tuple[PollClaim, bool]:
             # The claim is in the same transaction, so that no running poller is faster.
             _, was_removed = await self._insert(connection, chosen, "site", kind, settings)
-            return await self._claim(connection, chosen, method), was_removed
+            return await self._claim(connection, chosen, found.method), was_removed
 
         claim, was_removed = await self.context.database.transact(insert)
         succeeded = False
         try:
-            polled = await self._wait(claim.source, self.poller.poll(claim))
-            succeeded = polled.error is None
+            if found.is_certain:
+                polled = await self._wait(claim.source, self.poller.poll(claim, visit=visit))
+            else:
+                polled = await self._leave_to_poller(claim)
+            succeeded = _is_kept(polled, visit)
         finally:
             if not succeeded:
                 await asyncio.shield(self._undo_add(claim))
         if succeeded and was_removed:
             await self._requeue_urls(chosen)
+        if visit.is_over:
+            await self.context.database.run(
+                sources.make_method_due,
+                claim.source.id,
+                claim.method,
+                now=self.context.clock.now(),
+                rest=timedelta(0),
+                why="The first visit was over before everything was read.",
+            )
         return polled
+
+    async def _leave_to_poller(self, claim: PollClaim) -> PollResult:
+        """Release the first poll of a source, so that the running poller takes it."""
+        await self.poller.release(claim)
+        return PollResult(claim.source, Reason.POLLED, method=claim.method, deferred=True)
 
     async def _choose_name(self, url: str, title: str = "") -> str:
         return choose_name(url, title, {source.name for source in await self._get_all()})
@@ -296,15 +307,16 @@ class LiveSourceOperations(SourceOperations):
     async def discover(self, url: str) -> DiscoveredSources:
         """Return the feeds and sitemaps of a site. It saves nothing."""
         address = _parse_address(url)
-        found = await self._find_feeds(address)
-        if found.feeds:
-            return replace(found, sitemaps=await find_sitemaps(self._http, address))
-        return found
+        http = self._open_http()
+        page = await http.get(address)
+        if await is_sitemap(page) and not await _is_feed(page):
+            return DiscoveredSources(address, [], [address])
+        return DiscoveredSources(address, await find_feeds(http, address), await find_sitemaps(http, address))
 
     async def test(self, target: str, on_stage: OnStage = lambda _: None) -> TrialResult:
         """Test each stage from a source or a URL to an extracted article. It saves nothing."""
         source = await self.context.database.run(sources.get_source, target)
-        trial = Trial(self.context, self.gate, self.sandbox, self._http, on_stage)
+        trial = Trial(self.context, self.gate, self.sandbox, self._open_http(), on_stage)
         if source:
             return await trial.test_source(source)
         try:
@@ -364,6 +376,11 @@ def _choose_method(source: Source, methods: list[Method], method: str | None) ->
     if method not in methods:
         raise BadRequest(f"Source {source.name}: method: is one of {', '.join(methods)}, not {str(method)!r}.")
     return Method(method)
+
+
+def _is_kept(polled: PollResult, visit: SiteVisit) -> bool:
+    """Return whether a new source stays after its first poll. The end of the visit is no failure of the source."""
+    return polled.error is None or (polled.deferred and visit.is_over)
 
 
 def _not_added(url: str, why: str, reason: Reason) -> OperatorError:

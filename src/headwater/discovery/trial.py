@@ -12,7 +12,7 @@ from headwater.core.errors import HeadwaterError, NotNow, Unreadable
 from headwater.core.json_values import check_state
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Source
+from headwater.core.source import DiscoveredUrl, Item, Method, Source
 from headwater.core.text import format_duration, one_line
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import is_down
@@ -25,6 +25,7 @@ from headwater.sources.kind import Kind, check_item, refuse_shared_paths
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http, Page, Run
+from headwater.sources.visit import SiteVisit, VisitHttp
 
 _MAX_YIELDED = 20
 _WORDS_SHOWN = 30
@@ -71,9 +72,10 @@ class _UnlimitedRate(RequestRate):
         yield lambda: None
 
 
-def make_http(gate: Gate, sandbox: Sandbox) -> Http:
-    """Return a client for requests of no source."""
-    return Http(gate, sandbox, Kind(), _UnlimitedRate(), FetchProfile())
+def make_visit_http(gate: Gate, sandbox: Sandbox, visit: SiteVisit, kind: Kind | None = None) -> VisitHttp:
+    """Return a client for the requests of a visit. They are made as a source of the kind makes them."""
+    kind = kind or Kind()
+    return VisitHttp(gate, sandbox, kind, _UnlimitedRate(), kind.fetch_profile(""), visit=visit)
 
 
 @dataclass(eq=False)
@@ -104,11 +106,12 @@ class Trial:
                 found.append(f"a source of kind {source.kind}, read by {', '.join(methods)}")
             rate = RequestRate(self.context.database, self.context.clock, source.id, kind.gap)
             profile = kind.fetch_profile(source.name)
-            self.http = Http(self.gate, self.sandbox, kind, rate, profile, _refuse_to_wait)
             feed_url = source.settings.get("feed_url")
             if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
+                self.http = VisitHttp(self.gate, self.sandbox, kind, rate, profile)
                 await self._test_address(feed_url)
             else:
+                self.http = Http(self.gate, self.sandbox, kind, rate, profile, _refuse_to_wait)
                 await self._test_kind(source, kind, methods[0])
         return TrialResult(self.stages[-1].error is None, self.stages)
 

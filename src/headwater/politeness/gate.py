@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
@@ -60,11 +60,16 @@ def asks_api(profile: FetchProfile, url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """The limits, headers and profile of a request. Without limits, the request has those of the gate."""
+    """The limits, headers and profile of a request. Without limits, the request has those of the gate.
+
+    `before_send` runs before each request that this one leads to, also for robots.txt and for the scripts of a page.
+    If it raises an error, that request is not sent.
+    """
 
     limits: Limits | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     profile: FetchProfile = _NO_SOURCE
+    before_send: Callable[[], None] | None = None
 
 
 _NO_OPTIONS = RequestOptions()
@@ -106,10 +111,13 @@ class Gate:
         request has left. For any other host the gate limits the rate, and `on_sent` runs before it waits.
         """
         if asks_api(options.profile, url):
+            if options.before_send:
+                options.before_send()
             return await self._send_now(url, options, on_sent)
         if on_sent:
             on_sent()
         async with self.lease_host(host_of(url), slot=slot) as lease:
+            lease.before_send = options.before_send
             return await self.send(lease, url, options)
 
     @contextlib.asynccontextmanager
@@ -206,6 +214,8 @@ class Gate:
     async def _send_in_turn(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Send in the host's turn. The exchange ends with the lease at the latest, so no two exchanges overlap."""
         await self.await_turn(lease)
+        if lease.before_send:
+            lease.before_send()
         try:
             limits = replace(options.limits or self.limits, ends_at=lease.until)
             response = await self._send_now(url, replace(options, limits=limits))
@@ -348,6 +358,7 @@ class Gate:
         """Ask another host if it is free now. Two hosts that wait for each other would both stay leased."""
         try:
             async with self.lease_host(host_of(url), timedelta(0), lease.slot) as other:
+                other.before_send = lease.before_send
                 return await self._send_in_turn(other, url, options)
         except NotNow as error:
             if error.reason is Reason.HOST_CLOSED:

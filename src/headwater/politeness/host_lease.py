@@ -1,7 +1,7 @@
 """The lease of a host: until its end, only its holder may send requests to the host (spec 2.3, 4.1, 4.2)."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -26,6 +26,7 @@ class HostLease:
     until: datetime
     default_delay_ms: int
     slot: WorkerSlot | None = None  # the slot of the worker that holds the lease
+    before_send: Callable[[], None] | None = None  # runs before each request, and may refuse it
     last_sent_at: datetime | None = None
     is_throttled: bool = False  # the host asked for fewer requests
     has_answered: bool = False  # the host gave a good answer

@@ -41,6 +41,8 @@ class SubresourceGate:
             if lease.is_throttled and lease.last_sent_at:
                 message = f"{lease.host.host} asked for fewer requests."
                 raise NotNow(message, until=lease.last_sent_at + lease.delay, reason=Reason.RATE_LIMITED)
+            if lease.before_send:
+                lease.before_send()
             request = AdmittedRequest(ends_at=lease.until)
             try:
                 yield request
@@ -55,6 +57,7 @@ class SubresourceGate:
         known = own if host == own.host else await self._gate.get_or_create_host(host)
         if known.politeness_key != own.politeness_key:
             async with self._gate.lease_host(host, _PATIENCE) as other:
+                other.before_send = self._lease.before_send
                 yield other
             return
         async with self._turn:

@@ -115,6 +115,7 @@ class Http:
     profile: FetchProfile
     while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext
     slot: WorkerSlot | None = None
+    before_send: Callable[[], None] | None = None  # runs before each request, and may refuse it
 
     def __post_init__(self) -> None:
         self._in_flight = asyncio.Semaphore(self.settings.concurrency)
@@ -177,7 +178,7 @@ class Http:
         """Send a request at the source's rate. A request whose budget is used up waits, and holds nothing meanwhile."""
         if self.profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
-        options = RequestOptions(self._limits, headers or {}, self.profile)
+        options = RequestOptions(self._limits, headers or {}, self.profile, self.before_send)
         while True:
             try:
                 async with self._in_flight, self.rate.turn() as on_sent:

@@ -1,6 +1,6 @@
 """Find the feeds and sitemaps of a site (spec 3.3, 3.4)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -29,24 +29,25 @@ async def find_feeds(http: Http, url: str, *, most: int = 10) -> list[FeedLink]:
         return [FeedLink(url, (await page.feed()).title)]
     except Unreadable:
         pass
-    finder = _FeedFinder(http)
-    final = page.response.url
-    links = sorted(await page.feed_links(), key=_is_about_comments)
-    await finder.try_each(links[:_MOST_TRIED], most)
-    if not finder.found:
-        await finder.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
-    if not finder.found and finder.waiting:
-        raise finder.waiting
-    return finder.found
+    search = FeedSearch(http)
+    await search.try_named(page, most)
+    if not search.found:
+        await search.try_common(page)
+    if not search.found and search.waiting:
+        raise search.waiting
+    return search.found
 
 
-async def find_sitemaps(http: Http, url: str) -> list[str]:
-    """Return the sitemaps that the robots.txt of the site at `url` names, or else the sitemaps at common paths.
+async def find_sitemaps(http: Http, url: str, *, most: int = len(SITEMAP_PATHS)) -> list[str]:
+    """Return the sitemaps that the robots.txt of the site at `url` names, or else up to `most` at common paths.
 
     Sitemaps at common paths have been read.
     """
-    named = await named_sitemaps(http, url)
-    return named or [guess for guess in guessed_sitemaps(url) if await _has_sitemap(http, guess)]
+    found = await named_sitemaps(http, url)
+    for guess in () if found else guessed_sitemaps(url):
+        if len(found) < most and await _has_sitemap(http, guess):
+            found.append(guess)
+    return found
 
 
 async def is_sitemap(page: Page) -> bool:
@@ -75,15 +76,30 @@ def guessed_sitemaps(url: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class _FeedFinder:
-    """Tries addresses one by one, and collects the feeds."""
+class FeedSearch:
+    """The search for the feeds of a page, one address after the other."""
 
     http: Http
     found: list[FeedLink] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    unread: list[FeedLink] = field(default_factory=list)  # the page names them, and the search did not need them
     waiting: NotNow | None = None  # the first host that cannot be asked now
 
-    async def try_each(self, links: Iterable[FeedLink], most: int) -> None:
-        """Try addresses until enough feeds are found. Skip an address that fails."""
+    async def try_named(self, page: Page, most: int) -> None:
+        """Read the feeds that a page names until enough are found. Feeds of comments come last."""
+        links = sorted(await page.feed_links(), key=_is_about_comments)
+        await self._try_each(links[:_MOST_TRIED], most)
+        self.unread = [link for link in links if link.url not in self.tried]
+
+    async def try_common(self, page: Page, may_continue: Callable[[], bool] = lambda: True) -> None:
+        """Read the common addresses of feeds until one is found, as long as `may_continue` returns true."""
+        for guess in _guessed_feeds(page.response.url):
+            if self.found or not may_continue():
+                return
+            await self._try_each([FeedLink(guess)], 1)
+
+    async def _try_each(self, links: Iterable[FeedLink], most: int) -> None:
+        """Read addresses until enough feeds are found. Skip an address that fails."""
         for link in links:
             if len(self.found) >= most:
                 return
@@ -91,10 +107,12 @@ class _FeedFinder:
                 feed = await (await self.http.get(link.url)).feed()
             except NotNow as error:
                 self.waiting = self.waiting or error
-            except HeadwaterError:
                 continue
+            except HeadwaterError:
+                pass
             else:
                 self.found.append(FeedLink(link.url, link.title or feed.title))
+            self.tried.append(link.url)
 
 
 def _is_about_comments(link: FeedLink) -> bool:
