@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headwater.core.poll import PollResult
+from headwater.db.handoffs import HandoffFilter
 from tests import kinds
 from tests.harness import AppHarness
 from tests.server import Answer, Site, page
@@ -44,7 +45,10 @@ async def sync(harness: AppHarness, name: str = "shop") -> PollResult:
 
 
 async def jobs(harness: AppHarness) -> list[tuple[str, str, str | None]]:
-    """Return item name, status and reason of every job, by name, the oldest first."""
+    """Return item name, status and reason of every job, by name, the oldest first.
+
+    No operation shows the address that the item lists; jobs show the present one.
+    """
     rows = await harness.rows(
         "SELECT i.url, j.status, j.reason FROM ingestion_jobs j JOIN items i ON i.id = j.reference_id "
         "ORDER BY i.url, job_id"
@@ -54,5 +58,5 @@ async def jobs(harness: AppHarness) -> list[tuple[str, str, str | None]]:
 
 async def handoffs(harness: AppHarness) -> list[tuple[str, str, int]]:
     """Return status, reason and attempts of every hand-off, the oldest first."""
-    rows = await harness.rows("SELECT status, reason_code, attempts FROM ingestion_handoffs ORDER BY handoff_id")
-    return [(status, reason, attempts) for status, reason, attempts in rows]
+    found = (await harness.operations.handoffs.list_handoffs(HandoffFilter(), limit=10_000)).handoffs
+    return [(one.status, one.reason_code, one.attempts) for one in sorted(found, key=lambda one: one.handoff_id)]

@@ -1,10 +1,11 @@
 """The frontier on a real database, with a clock that the test sets."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
-from headwater.db.frontier import lock_claims
+from headwater.db.frontier import UrlLine, list_urls, lock_claims
 from headwater.db.pool import Connection, Database
 from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import Submitted, submit
@@ -46,6 +47,19 @@ class Frontier:
 
         return await self.database.transact(work)
 
-    async def rows(self, query: str) -> list[tuple[object, ...]]:
+    async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         async with self.database.connection() as connection:
-            return [tuple(row) for row in await connection.fetch(query)]
+            return [tuple(row) for row in await connection.fetch(query, *arguments)]
+
+    async def execute(self, statement: str, *arguments: object) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(statement, *arguments)
+
+    async def urls(self) -> dict[str, UrlLine]:
+        """Return the URLs by address."""
+        any_url = UrlFilter()
+
+        async def work(connection: Connection) -> list[UrlLine]:
+            return await list_urls(connection, any_url, now=self.now, after=0, limit=10_000)
+
+        return {line.url: line for line in await self.database.transact(work)}

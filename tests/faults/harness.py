@@ -152,6 +152,10 @@ class Harness:
                     raise
                 await asyncio.sleep(0.05)
 
+    async def execute(self, statement: str, *arguments: object) -> None:
+        """Change the database from outside."""
+        await self.rows(statement, *arguments)
+
     def hang_up(self) -> None:
         """Close the connection to the database, if there is one."""
         if self._connection:
@@ -243,7 +247,7 @@ async def _prepare(harness: Harness) -> None:
     """Make a clock that can jump, migrate, and add the sources as rows that are due at once."""
     await make_clock(harness.database_url)
     await schema.up(Settings(database_url=harness.database_url, data_dir=harness.data))
-    await harness.rows(
+    await harness.execute(
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
         "SELECT 's' || n, 'site', jsonb_build_object('feed_url', url), now() "
         "FROM unnest($1::text[]) WITH ORDINALITY AS f (url, n) RETURNING id) "

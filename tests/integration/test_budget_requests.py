@@ -23,6 +23,7 @@ from headwater.politeness.api_budget import Budgets
 from headwater.politeness.request_rate import RequestRate
 from headwater.sources.run import Http
 from tests import kinds
+from tests.database_state import count, held_leases, make_due, make_polls_due, poll_memory
 from tests.harness import open_harness
 from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
@@ -299,10 +300,10 @@ async def test_a_request_that_waits_holds_no_lock_no_connection_and_no_host(site
     site.answers[LIST] = records("http://news.test/a")
     async with open_paid(rate_limits={"bills": 1}) as paid, waiting_poll(paid) as (wake, polling):
         harness = paid.harness
-        busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
-        assert await harness.rows(f"{busy} AND pid <> pg_backend_pid()") == [(0,)]
-        await harness.rows("SELECT FROM budgets, poll_state, sources FOR UPDATE NOWAIT")
-        assert await harness.rows("SELECT host FROM host_state WHERE lease_token IS NOT NULL") == []
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        assert await count(harness, "pg_stat_activity", f"{others} AND state <> 'idle'") == 0
+        await harness.execute("SELECT FROM budgets, poll_state, sources FOR UPDATE NOWAIT")
+        assert "host_state" not in await held_leases(harness)
         wake.set()
         assert (await polling).error is None
     assert site.visits(LIST) == 2
@@ -364,7 +365,7 @@ async def test_a_poll_that_waits_for_its_budget_frees_its_slot(site: Site, open_
         working = asyncio.create_task(run_roles([PollerRole(paid.harness.runtime)], stop))
         await asleep.wait()
         polls = site.visits("http://news.test/feed")
-        await paid.harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE next_poll_at IS NOT NULL")
+        await make_polls_due(paid.harness)
 
         async def is_polled() -> bool:
             return site.visits("http://news.test/feed") > polls
@@ -384,9 +385,10 @@ async def test_a_deadline_that_ends_after_a_wait_fails_the_run_and_loses_nothing
         wake.set()
         polled = await polling
         assert polled.reason is Reason.TIMEOUT
-        assert "deadline of 2 seconds" in (polled.error or "")
-        assert await paid.harness.rows("SELECT count(*) FROM items") == [(0,)]
-        assert await paid.harness.rows("SELECT state, lease_token FROM poll_state") == [({}, None)]
+        assert "2 seconds" in (polled.error or "")
+        assert await count(paid.harness, "items") == 0
+        assert await poll_memory(paid.harness) == {}
+        assert await held_leases(paid.harness) == {}
 
 
 async def test_a_poll_that_is_stopped_while_it_waits_is_given_back(site: Site, open_paid: Open) -> None:
@@ -396,9 +398,9 @@ async def test_a_poll_that_is_stopped_while_it_waits_is_given_back(site: Site, o
         async with waiting_poll(paid) as (_, polling):
             polling.cancel()
         assert polling.cancelled()
-        assert await paid.harness.rows("SELECT attempts, consecutive_errors, lease_token FROM poll_state") == [
-            (0, 0, None)
-        ]
+        main = await paid.harness.method("bills")
+        assert (main.consecutive_errors, main.polling) == (0, False)
+        assert await count(paid.harness, "poll_state", "attempts = 0") == 1
 
 
 async def test_without_a_key_a_run_fails_with_a_sentence_and_loses_nothing(site: Site, open_paid: Open) -> None:
@@ -411,7 +413,7 @@ async def test_without_a_key_a_run_fails_with_a_sentence_and_loses_nothing(site:
         assert failed.reason is Reason.BAD_SETTING
         assert "HEADWATER_API_DATA_GOV_KEY" in (failed.error or "")
         assert site.visits(LIST) == 1
-        assert await paid.harness.rows("SELECT state FROM poll_state") == [({"read": 1},)]
+        assert await poll_memory(paid.harness) == {"read": 1}
         paid.pay_with(KEY)
         assert (await paid.harness.operations.sources.sync("bills")).error is None
 
@@ -445,16 +447,15 @@ async def test_pages_on_the_api_are_paid_for_by_their_source_and_put_off_at_no_c
         assert keys(site, outside) == [None]
         assert site.visits(f"http://{HOST}/robots.txt") == 0
         assert (await paid.spent())[HOST, "bills"] == 3
-        waiting = await harness.rows("SELECT attempts, due_at FROM frontier_queue")
-        assert {attempts for attempts, _ in waiting} == {0}
-        assert all(HOUR < due - keyring.clock.at < HOUR + MINUTE for _, due in waiting)
-        put_off = await harness.rows("SELECT http_status, detail FROM fetch_log WHERE reason = 'budget_spent'")
+        waiting = (await harness.queued()).values()
+        assert {place.attempts for place in waiting} == {0}
+        assert all(HOUR < place.due_at - keyring.clock.at < HOUR + MINUTE for place in waiting)
+        put_off = [one for one in await harness.log() if one.reason is Reason.BUDGET_SPENT]
         assert len(put_off) >= 2
-        assert all(status is None and "used up" in detail for status, detail in put_off)
+        assert {one.http_status for one in put_off} == {None}
 
         keyring.clock.at += 2 * HOUR
-        await harness.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
-        await harness.rows("UPDATE host_state SET ready_at = 'yesterday' WHERE host = $1", HOST)
+        await make_due(harness)
         await harness.work()
         assert set((await harness.outcomes()).values()) == {"stored"}
         assert [keys(site, url) for url in PAGES] == [[KEY]] * 4
@@ -467,7 +468,7 @@ async def test_a_page_whose_key_is_missing_here_waits_for_it(site: Site, open_pa
         paid.pay_with("")
         await paid.harness.work(until_attempts=1)
         assert await paid.harness.outcomes() == {PAGES[0]: None}
-        assert await paid.harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+        assert {one.attempts for one in (await paid.harness.queued()).values()} == {0}
         assert site.visits(PAGES[0]) == 0
 
 
@@ -487,7 +488,7 @@ async def test_a_page_whose_key_is_refused_waits_for_a_better_one(
         ((reason, _, status),) = await paid.harness.attempts()
         assert (reason, status) == (fate or "bad_setting", 403)
         if fate is None:
-            assert await paid.harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+            assert {one.attempts for one in (await paid.harness.queued()).values()} == {0}
 
 
 async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site: Site, open_paid: Open) -> None:

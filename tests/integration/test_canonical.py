@@ -1,6 +1,7 @@
 """The canonical run without Redis: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from headwater.app import roles
-from headwater.app.maintenance import RESCUERS
 from headwater.app.roles import run_fetch_pool
 from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals, uid_of
@@ -18,6 +18,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import canonical
 from headwater.db.context import open_database_context
+from tests.database_state import backdate, canonical_attempts, count, end_leases, make_due
 from tests.harness import AppHarness, open_harness
 from tests.program import forked, program_settings
 from tests.server import Answer, Site, page, rss
@@ -49,7 +50,7 @@ async def add_feed(harness: AppHarness, category: str = "jobs_report") -> None:
 
 async def test_a_run_without_a_lease_row_is_refused(harness: AppHarness) -> None:
     """Spec 5.5: somebody has emptied the table."""
-    await harness.rows("DELETE FROM canonical_state")
+    await harness.execute("DELETE FROM canonical_state")
     with pytest.raises(OperatorError) as refused:
         await canonical_run(harness)
     assert refused.value.reason is Reason.SCHEMA_MISMATCH
@@ -63,8 +64,8 @@ async def test_each_link_is_fetched_once_and_a_second_run_sends_no_request(site:
     seen = len(site.seen)
     assert counts(await canonical_run(harness)) == (0, 0, 0, {}, 0)
     assert len(site.seen) == seen
-    rows = await harness.rows("SELECT uid, url, categories, code FROM canonical_attempts ORDER BY url")
-    assert rows == [
+    attempts = await canonical_attempts(harness)
+    assert [(one.uid, one.url, one.categories, one.code) for one in attempts] == [
         (uid_of(f"http://news.test/{name}"), f"http://news.test/{name}", ["jobs_report"], None) for name in ("a", "b")
     ]
 
@@ -76,9 +77,10 @@ async def test_the_uid_of_a_link_is_that_of_its_url_as_given(site: Site, harness
     site.answers[FEED] = rss(given)
     await add_feed(harness)
     assert (await canonical_run(harness)).stored == 1
-    ((uid, url),) = await harness.rows("SELECT uid, url FROM canonical_attempts")
-    assert uid == uid_of(url)
-    assert "utm_source" in url
+    (attempt,) = await canonical_attempts(harness)
+    assert attempt.url is not None
+    assert attempt.uid == uid_of(attempt.url)
+    assert "utm_source" in attempt.url
 
 
 async def test_a_link_with_a_document_is_skipped_and_marked(site: Site, harness: AppHarness) -> None:
@@ -98,7 +100,7 @@ async def test_an_attempt_counts_for_30_days(site: Site, harness: AppHarness, da
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
-    await harness.rows(f"UPDATE canonical_attempts SET attempted_at = attempted_at - interval '{days} days'")
+    await backdate(harness, "canonical_attempts.attempted_at", timedelta(days=days))
     before = site.visits("http://news.test/a")
     assert counts(await canonical_run(harness)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
     assert site.visits("http://news.test/a") - before == tried
@@ -120,15 +122,15 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, harn
     totals = await canonical_run(harness)
     assert totals.failed == {"FAIL_HTTP": 2, "FAIL_BAD_HTML": 2, "FAIL_EMPTY": 1}
     assert {type(code) for code in totals.failed} == {str}  # logs show them as plain strings
-    rows = await harness.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
-    assert rows == [
+    failures = [(one.url, one.code, one.reason) for one in await canonical_attempts(harness)]
+    assert failures == [
         ("http://news.test/empty", "FAIL_EMPTY", "empty_text"),
         ("http://news.test/failing", "FAIL_HTTP", "max_retries"),
         ("http://news.test/image", "FAIL_BAD_HTML", "unsupported_type"),
         ("http://news.test/missing", "FAIL_HTTP", "not_found"),
         ("http://news.test/short", "FAIL_BAD_HTML", "bad_html"),
     ]
-    assert sorted((one.url, one.code, one.reason) for one in totals.failed_urls) == rows
+    assert sorted((one.url, one.code, one.reason) for one in totals.failed_urls) == failures
     seen = len(site.seen)
     assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
@@ -158,11 +160,8 @@ async def test_a_link_that_waits_long_is_deferred_and_not_marked(
         (late,) = totals.deferred_urls
         assert (late.url, late.reason) == ("http://news.test/b", "http_5xx")
         assert late.until is not None
-        assert await harness.rows("SELECT url FROM canonical_attempts") == [("http://news.test/a",)]
-        await harness.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
-        await harness.rows(
-            "UPDATE host_state SET ready_at = 'yesterday', not_before = 'yesterday', blocked_reason = NULL"
-        )
+        assert [one.url for one in await canonical_attempts(harness)] == ["http://news.test/a"]
+        await make_due(harness)
         assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
 
 
@@ -175,8 +174,7 @@ async def test_a_moved_link_has_the_article_of_its_final_page(site: Site, harnes
     await add_feed(harness)
     assert counts(await canonical_run(harness)) == (2, 2, 0, {}, 0)
     assert site.visits("http://other.test/a") == 1
-    of_articles = "SELECT DISTINCT u.url FROM canonical_attempts JOIN url_frontier u ON u.id = url_id"
-    assert await harness.rows(of_articles) == [("http://other.test/a",)]
+    assert {one.final_url for one in await canonical_attempts(harness)} == {"http://other.test/a"}
 
 
 async def test_a_source_without_a_category_or_without_pages_links_nothing(site: Site, harness: AppHarness) -> None:
@@ -193,16 +191,16 @@ async def test_a_link_whose_source_was_removed_is_fetched(site: Site, harness: A
     await harness.operations.sources.remove("news")
     assert await harness.outcomes() == {"http://news.test/a": "source_removed"}
     assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
-    assert await harness.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
+    assert (await harness.document()).source == "canonical"
 
 
 async def test_links_expire_after_48_hours(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, without Redis."""
     pages(site, "a")
     await add_feed(harness)
-    await harness.rows("UPDATE category_links SET seen_at = seen_at - interval '49 hours'")
+    await backdate(harness, "category_links.seen_at", timedelta(hours=49))
     assert (await canonical_run(harness)).new == 0
-    assert await harness.rows("SELECT * FROM category_links") == []
+    assert await count(harness, "category_links") == 0
 
 
 async def test_only_one_run_works_at_a_time_and_the_next_continues_a_killed_one(
@@ -230,7 +228,8 @@ async def test_only_one_run_works_at_a_time_and_the_next_continues_a_killed_one(
     site.hanging.clear()
     totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
+    assert all(one.attempted_at for one in await canonical_attempts(harness))
+    assert len(await canonical_attempts(harness)) == 2
 
 
 async def test_a_run_continues_after_a_killed_program_when_its_leases_have_expired(
@@ -252,14 +251,11 @@ async def test_a_run_continues_after_a_killed_program_when_its_leases_have_expir
     held = f"process {program.pid} on .* until {until:%H:%M:%S} UTC"
     with pytest.raises(OperatorError, match=held):
         await canonical_run(harness)
-    for table in RESCUERS:
-        await harness.rows(f"UPDATE {table} SET lease_until = 'yesterday' WHERE lease_token IS NOT NULL")
-    await harness.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
+    await end_leases(harness)
+    await make_due(harness)
     totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await harness.rows(
-        "SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND requested_at IS NULL"
-    ) == [(2,)]
+    assert [(one.code, one.requested_at) for one in await canonical_attempts(harness)] == [(None, None)] * 2
 
 
 async def test_many_links_are_processed_in_batches(site: Site, harness: AppHarness) -> None:
@@ -275,8 +271,8 @@ async def test_many_links_are_processed_in_batches(site: Site, harness: AppHarne
     totals = await canonical_run(harness)
     assert counts(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
     assert len(totals.failed_urls) == 20
-    reasons = await harness.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
-    assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
+    reasons = Counter(one.reason for one in await canonical_attempts(harness))
+    assert reasons == {"invalid_url": 12, "robots_blocked": 1188}
     assert len(site.seen) == 24
 
 
@@ -288,22 +284,22 @@ async def test_many_articles_get_new_categories_in_batches(site: Site, harness: 
     seen = len(site.seen)
     urls = {uid_of(url): url for url in (f"http://news.test/{number}" for number in range(1200))}
     foreign, failed, *articles = urls
-    await harness.rows(
+    await harness.execute(
         "INSERT INTO canonical_attempts (uid, categories, url_id, attempted_at) SELECT g.uid, categories, url_id, "
         "attempted_at FROM canonical_attempts, unnest($1::text[]) AS g (uid)",
         list(urls),
     )
-    await harness.rows("UPDATE canonical_attempts SET categories = '{}', url_id = NULL WHERE uid = $1", foreign)
-    await harness.rows("UPDATE canonical_attempts SET code = 'FAIL_HTTP' WHERE uid = $1", failed)
+    await harness.execute("UPDATE canonical_attempts SET categories = '{}', url_id = NULL WHERE uid = $1", foreign)
+    await harness.execute("UPDATE canonical_attempts SET code = 'FAIL_HTTP' WHERE uid = $1", failed)
     async with harness.runtime.context.database.connection() as connection:
         for category in ("another", "one more"):
             await canonical.note_links(connection, category, urls, harness.runtime.context.clock.now())
     for _ in range(2):
         assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
-    rows = await harness.rows("SELECT uid, categories FROM canonical_attempts WHERE uid = ANY ($1::text[])", list(urls))
+    found = {one.uid: one.categories for one in await canonical_attempts(harness) if one.uid in urls}
     everywhere = ["jobs_report", "another", "one more"]
-    assert dict(rows) == dict.fromkeys(articles, everywhere) | {foreign: [], failed: ["jobs_report"]}
+    assert found == dict.fromkeys(articles, everywhere) | {foreign: [], failed: ["jobs_report"]}
 
 
 async def test_a_link_of_a_killed_run_gets_the_categories_that_link_it_since(site: Site, harness: AppHarness) -> None:
@@ -311,9 +307,9 @@ async def test_a_link_of_a_killed_run_gets_the_categories_that_link_it_since(sit
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
-    await harness.rows("UPDATE canonical_attempts SET requested_at = attempted_at, attempted_at = NULL")
+    await harness.execute("UPDATE canonical_attempts SET requested_at = attempted_at, attempted_at = NULL")
     url = "http://news.test/a"
     async with harness.runtime.context.database.connection() as connection:
         await canonical.note_links(connection, "another", {uid_of(url): url}, harness.runtime.context.clock.now())
     await canonical_run(harness)
-    assert await harness.rows("SELECT categories FROM canonical_attempts") == [(["jobs_report", "another"],)]
+    assert [one.categories for one in await canonical_attempts(harness)] == [["jobs_report", "another"]]

@@ -13,6 +13,7 @@ from socket import SO_LINGER, SOL_SOCKET
 import pytest
 
 from headwater.core.settings import Settings
+from tests.database_state import count
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page
 
@@ -25,10 +26,10 @@ async def test_200_is_stored_raw_and_read(site: Site, harness: AppHarness, tmp_p
     site.answers[PAGE] = Answer(page("flood defences"), headers=HTML)
     assert await harness.fetch(PAGE) == {PAGE: "stored"}
     assert await harness.attempts() == [("stored", 1, 200)]
-    ((raw_path, text),) = await harness.rows("SELECT raw_path, body FROM documents JOIN texts USING (content_hash)")
-    assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("flood defences").encode()
-    assert "Paragraph 3 of flood defences." in text
-    assert "Home" not in text
+    document = await harness.document()
+    assert (tmp_path / "data/corpus" / document.raw_path).read_bytes() == page("flood defences").encode()
+    assert "Paragraph 3 of flood defences." in document.text
+    assert "Home" not in document.text
 
 
 @pytest.mark.both_servers
@@ -50,17 +51,13 @@ async def test_200_with_another_text_than_before_keeps_the_old_one_as_a_revision
     await harness.fetch(PAGE)
     await again(harness, PAGE)
     assert await harness.attempts() == [("stored", 1, 200), ("stored", 1, 200)]
-    ((raw_path, revision, text),) = await harness.rows(
-        "SELECT raw_path, revision, body FROM documents JOIN texts USING (content_hash)"
-    )
-    assert revision == 2
-    assert "second thoughts" in text
-    assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("second thoughts").encode()
-    ((old, title, old_text),) = await harness.rows(
-        "SELECT revision, title, body FROM document_revisions JOIN texts USING (content_hash)"
-    )
-    assert (old, title) == (1, "first words")
-    assert "first words" in old_text
+    document = await harness.document()
+    assert document.revision == 2
+    assert "second thoughts" in document.text
+    assert (tmp_path / "data/corpus" / document.raw_path).read_bytes() == page("second thoughts").encode()
+    assert [(old.revision, old.title) for old in document.revisions] == [(1, "first words")]
+    changed = (await harness.operations.documents.diff(document.id, 1, 2)).changes
+    assert any("first words" in str(change) for change in changed)
 
 
 async def test_200_with_the_same_text_as_before_is_unchanged(site: Site, harness: AppHarness) -> None:
@@ -68,8 +65,9 @@ async def test_200_with_the_same_text_as_before_is_unchanged(site: Site, harness
     await harness.fetch(PAGE)
     await again(harness, PAGE)
     assert await harness.outcomes() == {PAGE: "unchanged"}
-    assert await harness.rows("SELECT revision FROM documents") == [(1,)]
-    assert await harness.rows("SELECT count(*) FROM document_revisions") == [(0,)]
+    document = await harness.document()
+    assert (document.revision, document.revisions) == (1, [])
+    assert await count(harness, "document_revisions") == 0
 
 
 @pytest.mark.both_servers
@@ -78,13 +76,12 @@ async def test_304_touches_the_url_and_nothing_else(site: Site, harness: AppHarn
     validators = {"ETag": '"v1"', "Last-Modified": "Thu, 12 Mar 2026 11:00:00 GMT"}
     site.answers[PAGE] = [Answer(page("steady"), headers={**HTML, **validators}), Answer(status=304)]
     await harness.fetch(PAGE)
-    everything = "SELECT * FROM documents"
-    before = await harness.rows(everything)
+    before = await harness.document()
     for visits in (2, 3):
         await again(harness, PAGE)
         assert await harness.outcomes() == {PAGE: "unchanged"}
-        assert await harness.rows("SELECT fetch_count FROM url_frontier") == [(visits,)]
-    assert await harness.rows(everything) == before
+        assert (await harness.operations.why(PAGE)).fetch_count == visits
+    assert await harness.document() == before
     sent = [seen.headers for seen in site.seen if seen.url == PAGE]
     assert [headers.get("If-None-Match") for headers in sent] == [None, '"v1"', '"v1"']
     assert [headers.get("If-Modified-Since") for headers in sent] == [None, *[validators["Last-Modified"]] * 2]
@@ -123,12 +120,11 @@ async def test_429_leaves_the_host_alone_for_as_long_as_it_asks_and_costs_no_ret
     await harness.operations.frontier.submit([PAGE])
     await harness.work(until_attempts=1)
     assert await harness.attempts() == [("rate_limited", 1, 429)]
-    ((attempts, is_due_by_then, wait, reason),) = await harness.rows(
-        "SELECT attempts, due_at <= not_before, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)), "
-        "blocked_reason FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
-    )
-    assert (attempts, is_due_by_then, reason) == (0, True, "rate_limited")
-    assert least <= wait <= most
+    place = (await harness.queued())[PAGE]
+    host = await harness.operations.frontier.get_host("news.test")
+    assert host.next_turn_at is not None
+    assert (place.attempts, place.due_at <= host.next_turn_at, host.blocked_reason) == (0, True, "rate_limited")
+    assert least <= await wait_after_request(harness) <= most
 
 
 @pytest.mark.both_servers
@@ -137,16 +133,23 @@ async def test_429_without_a_wish_doubles_the_hosts_delay_and_costs_no_retry(
 ) -> None:
     """And a little more, by chance."""
     site.answers[PAGE] = Answer(status=429)
-    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=1500)) as harness:
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=1100)) as harness:
         await harness.operations.frontier.submit([PAGE])
         await harness.work(until_attempts=1)
-        ((attempts, backoff_ms, wait),) = await harness.rows(
-            "SELECT attempts, backoff_ms, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)) "
-            "FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
-        )
-    assert attempts == 0
-    assert 3000 <= backoff_ms <= 3750
-    assert float(wait) == pytest.approx(backoff_ms / 1000, abs=0.002)
+        host = await harness.operations.frontier.get_host("news.test")
+        wait = await wait_after_request(harness)
+        assert (await harness.queued())[PAGE].attempts == 0
+    assert 2200 <= host.backoff_ms <= 2750
+    assert wait == pytest.approx(host.backoff_ms / 1000, abs=0.002)
+
+
+async def wait_after_request(harness: AppHarness) -> float:
+    """Return the seconds between the only request and the next turn of its host."""
+    (attempt,) = await harness.log()
+    next_turn_at = (await harness.operations.frontier.get_host("news.test")).next_turn_at
+    assert attempt.sent_at is not None
+    assert next_turn_at is not None
+    return (next_turn_at - attempt.sent_at).total_seconds()
 
 
 async def test_429s_are_waited_out(site: Site, harness: AppHarness) -> None:
@@ -173,13 +176,9 @@ async def test_503_leaves_the_host_alone_as_429_does_but_is_a_retry(site: Site, 
     await harness.operations.frontier.submit([PAGE, "http://news.test/b"])
     await harness.work(until_attempts=1)
     assert await harness.attempts() == [("http_5xx", 1, 503)]
-    assert sorted(await harness.rows("SELECT attempts FROM frontier_queue")) == [(0,), (1,)]
-    ((wait, reason),) = await harness.rows(
-        "SELECT extract(epoch FROM not_before - clock_timestamp()), blocked_reason FROM host_state "
-        "WHERE host = 'news.test'"
-    )
-    assert 20 < wait <= 30
-    assert reason == "rate_limited"
+    assert sorted(place.attempts for place in (await harness.queued()).values()) == [0, 1]
+    assert (await harness.operations.frontier.get_host("news.test")).blocked_reason == "rate_limited"
+    assert 29 < await wait_after_request(harness) <= 32
     assert site.visits("http://news.test/b") == 0
 
 
@@ -268,7 +267,7 @@ async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(h
     """The host's robots.txt is fresh here; otherwise the host is blocked, as the next test shows."""
     url = "http://nowhere.invalid/a"
     await harness.operations.frontier.submit([url])
-    await harness.rows("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
+    await harness.execute("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
     await harness.work()
     assert await harness.outcomes() == {url: "max_retries"}
     assert [reason for reason, _, _ in await harness.attempts()] == [*["dns"] * 5, "max_retries"]
@@ -280,7 +279,7 @@ async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_a
     await harness.work(until_attempts=1)
     assert await harness.outcomes() == {"http://nowhere.invalid/a": None}
     assert [(reason, attempt) for reason, attempt, _ in await harness.attempts()] == [("robots_unreachable", 1)]
-    assert await harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+    assert {one.attempts for one in (await harness.queued()).values()} == {0}
 
 
 async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_nothing(
@@ -294,4 +293,4 @@ async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_
         await harness.operations.frontier.submit([PAGE])
         await harness.work(until_attempts=1)
         assert [reason for reason, _, _ in await harness.attempts()] == ["robots_unreachable"]
-        assert await harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+        assert {one.attempts for one in (await harness.queued()).values()} == {0}

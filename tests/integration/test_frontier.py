@@ -13,6 +13,7 @@ from headwater.core.settings import Settings
 from headwater.db import sql
 from headwater.db.pool import open_database
 from headwater.frontier import rescue
+from tests.database_state import count, until_blocked
 from tests.frontier import DELAY_MS, LEASE, NOW, STORED, Frontier
 
 pytestmark = pytest.mark.both_servers
@@ -78,7 +79,8 @@ async def test_a_stale_finish_changes_nothing(frontier: Frontier) -> None:
     assert fresh.lease.attempts == 2
     assert not await frontier.end(stale, FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD))
     assert await frontier.end(fresh, STORED)
-    assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("fetched", "stored")]
+    (url,) = (await frontier.urls()).values()
+    assert (url.status, url.reason) == ("fetched", "stored")
 
 
 async def test_a_released_attempt_is_not_counted_and_a_failed_one_is(frontier: Frontier) -> None:
@@ -103,14 +105,15 @@ async def test_a_url_that_loses_its_worker_every_time_ends_dead(frontier: Fronti
         await rescue.rescue_claims(frontier.database, frontier.now, 3)
         await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await frontier.take() == []
-    assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("dead", "worker_lost")]
-    assert await frontier.rows("SELECT count(*) FROM fetch_log WHERE reason = 'worker_lost'") == [(3,)]
+    (url,) = (await frontier.urls()).values()
+    assert (url.status, url.reason) == ("dead", "worker_lost")
+    assert await count(frontier, "fetch_log", "reason = 'worker_lost'") == 3
 
 
 async def test_a_host_whose_holder_died_still_has_its_pause(frontier: Frontier) -> None:
     """Spec 9.3: something may have been sent just before the lease ended."""
     await frontier.put("http://a.test/1")
-    await frontier.rows("UPDATE host_state SET crawl_delay_ms = 30000, backoff_ms = 5000")
+    await frontier.execute("UPDATE host_state SET crawl_delay_ms = 30000, backoff_ms = 5000")
     assert len(await frontier.take()) == 1
     frontier.now = NOW + LEASE + timedelta(seconds=1)
     await rescue.rescue_claims(frontier.database, frontier.now, 6)
@@ -189,8 +192,8 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
         assert len(ended) > before, "the rest is out of reach"
     assert sorted(claimed_urls) == sorted(urls), "a URL was handed out twice"
     assert sorted(ended) == sorted(urls)
-    assert await frontier.rows("SELECT count(*) FROM frontier_queue") == [(0,)]
-    assert await frontier.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
+    assert await count(frontier, "frontier_queue") == 0
+    assert await count(frontier, "host_state", "lease_token IS NOT NULL") == 0
 
 
 GATE = 1  # the number of a lock of this test's own
@@ -228,7 +231,7 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
             looking = asyncio.create_task(
                 connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS, uuid4())
             )
-            await until_held_up(frontier)
+            await until_blocked(frontier)
             (claimed,) = await frontier.take()
             later = NOW + timedelta(minutes=10)
             await frontier.end(claimed, FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
@@ -247,17 +250,6 @@ async def test_a_claim_does_not_wait_for_a_locked_url(frontier: Frontier) -> Non
         claimed = await asyncio.wait_for(frontier.take(), 10)
         assert [claim.host.host for claim in claimed] == ["b.test"]
     assert [claim.host.host for claim in await frontier.take()] == ["a.test"]
-
-
-async def until_held_up(frontier: Frontier) -> None:
-    """Wait until a claim waits for the advisory lock."""
-    standing = (
-        "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
-        f"AND objid = {GATE} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-    async with asyncio.timeout(20):
-        while not await frontier.rows(standing):
-            await asyncio.sleep(0.005)
 
 
 async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier: Frontier) -> None:

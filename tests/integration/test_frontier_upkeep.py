@@ -15,6 +15,7 @@ from headwater.db import frontier as store
 from headwater.db.context import open_database_context
 from headwater.frontier import rescue
 from headwater.frontier.retry import retry_all
+from tests.database_state import count
 from tests.frontier import LEASE, NOW, STORED, Frontier
 
 pytestmark = pytest.mark.both_servers
@@ -77,9 +78,9 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
         await chance.choices([put, work, retry, twin, lose_workers, fold], weights=[4, 8, 1, 1, 1, 1])[0]()
         assert await counted(frontier) == await recounted(frontier)
     assert len(await counted(frontier)) >= 5, "the mix must reach most of the ends"
-    await frontier.rows("DELETE FROM frontier_queue")
-    await frontier.rows("TRUNCATE fetch_log")
-    await frontier.rows("DELETE FROM url_frontier WHERE alias_of IS NOT NULL")
+    await frontier.execute("DELETE FROM frontier_queue")
+    await frontier.execute("TRUNCATE fetch_log")
+    await frontier.execute("DELETE FROM url_frontier WHERE alias_of IS NOT NULL")
     assert await counted(frontier) == await recounted(frontier)
 
 
@@ -99,8 +100,7 @@ async def test_counters_are_right_while_many_change_and_fold_them_at_once(fronti
     await asyncio.gather(work(), work(), fold(), fold())
     assert await counted(frontier) == await recounted(frontier)
     await frontier.database.transact(store.merge_frontier_counts)
-    ((rows,),) = await frontier.rows("SELECT count(*) FROM frontier_counts")
-    assert rows == len(await counted(frontier))
+    assert await count(frontier, "frontier_counts") == len(await counted(frontier))
 
 
 async def test_old_attempts_are_forgotten_and_young_ones_kept(frontier: Frontier) -> None:
@@ -112,10 +112,10 @@ async def test_old_attempts_are_forgotten_and_young_ones_kept(frontier: Frontier
         await frontier.end(claim, STORED)
     keep = timedelta(days=3)
     assert await rescue.prune_log(frontier.database, frontier.now, keep) == 6
-    ((oldest, left),) = await frontier.rows("SELECT min(finished_at), count(*) FROM fetch_log")
-    assert (oldest, left) == (NOW + timedelta(days=6), 4)
+    assert await count(frontier, "fetch_log") == 4
+    assert await count(frontier, "fetch_log", f"finished_at >= '{NOW + timedelta(days=6)}'") == 4
     assert await rescue.prune_log(frontier.database, frontier.now, keep) == 0
-    assert await frontier.rows("SELECT count(*) FROM url_frontier WHERE status = 'fetched'") == [(10,)]
+    assert await count(frontier, "url_frontier", "status = 'fetched'") == 10
 
 
 async def test_maintenance_prunes_and_folds_by_itself(
@@ -125,15 +125,15 @@ async def test_maintenance_prunes_and_folds_by_itself(
     await frontier.put(*(f"http://h{number}.test/x" for number in range(5)))
     for claim in await frontier.take():
         await frontier.end(claim, STORED)
-    await frontier.rows("UPDATE fetch_log SET finished_at = now() - url_id * interval '1 day'")
+    await frontier.execute("UPDATE fetch_log SET finished_at = now() - url_id * interval '1 day'")
     stop = asyncio.Event()
     async with open_database_context(make_settings(fetch_log_days=3)) as context:
         running = asyncio.create_task(MaintenanceRole(context, interval_seconds=0.02).run(stop, 1.0))
-        while await frontier.rows("SELECT 1 FROM fetch_log WHERE finished_at < now() - interval '3 days'"):
+        while await count(frontier, "fetch_log", "finished_at < now() - interval '3 days'"):
             await asyncio.sleep(0.02)
-        while await frontier.rows("SELECT 1 FROM frontier_counts GROUP BY status, reason HAVING count(*) > 1"):
+        while await count(frontier, "frontier_counts") > len(await counted(frontier)):
             await asyncio.sleep(0.02)
         stop.set()
         await running
-    assert await frontier.rows("SELECT count(*) FROM fetch_log") == [(2,)]
+    assert await count(frontier, "fetch_log") == 2
     assert await counted(frontier) == await recounted(frontier)

@@ -20,6 +20,7 @@ from headwater.frontier.claim import Finish, claim, finish
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 from tests import catalog
 from tests.catalog import HTML, address, handoffs, jobs, listing, serving, sync
+from tests.database_state import end_leases, make_due, until_blocked
 from tests.harness import AppHarness
 from tests.server import Answer, Site, page
 
@@ -159,13 +160,11 @@ async def test_a_lost_worker_and_a_removed_source_settle_jobs(site: Site, harnes
     listing(site, a="A")
     await sync(harness)
     for _ in range(harness.runtime.context.settings.max_retries + 1):
-        await harness.rows("UPDATE frontier_queue SET due_at = now() - interval '1 s'")
-        await harness.rows("UPDATE host_state SET not_before = '-infinity', ready_at = now() - interval '1 s'")
+        await make_due(harness)
         assert [job.status for job in await listed(harness)] == ["queued"]
         await take(harness)
         assert [job.status for job in await listed(harness)] == ["running"]
-        for table in ("frontier_queue", "host_state"):
-            await harness.rows(f"UPDATE {table} SET lease_until = now() - interval '1 s' WHERE lease_token IS NOT NULL")
+        await end_leases(harness)
         await rescue_expired(harness.runtime.context)
     assert await jobs(harness) == [("a", "failed", "worker_lost")]
 
@@ -229,7 +228,7 @@ async def test_a_stale_finish_settles_nothing(site: Site, harness: AppHarness) -
     listing(site, a="A")
     await sync(harness)
     taken = await take(harness)
-    await harness.rows("UPDATE frontier_queue SET lease_until = now() - interval '1 s'")
+    await end_leases(harness, "frontier_queue")
     await rescue_expired(harness.runtime.context)
     assert not await end(harness, taken, FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD))
     assert await jobs(harness) == [("a", "queued", None)]
@@ -241,7 +240,8 @@ async def test_a_finish_during_a_hand_off_waits_for_its_job_and_settles_it(
     """Spec 7.3: no job is missed in either order."""
     listing(site, a="A")
     await sync(harness)
-    ((job_id, url_id),) = await harness.rows("SELECT job_id, url_id FROM ingestion_jobs")
+    (job,) = await listed(harness)
+    url_id = (await harness.urls())[address("a")].id
     taken = await take(harness)
     handing = await asyncpg.connect(database_url)
     try:
@@ -250,13 +250,12 @@ async def test_a_finish_during_a_hand_off_waits_for_its_job_and_settles_it(
             await handing.execute("UPDATE ingestion_jobs SET status = 'failed', reason = 'gone', settled_at = now()")
             await handing.fetch("SELECT * FROM find_final_page($1)", url_id)
             finishing = asyncio.create_task(end(harness, taken, FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD)))
-            while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.01)
+            await until_blocked(harness)
             await handing.execute(
                 "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
                 "SELECT reference_id, payload_hash, source_id, url_id, now(), now() FROM ingestion_jobs "
                 "WHERE job_id = $1",
-                job_id,
+                job.job_id,
             )
         assert await finishing
     finally:
@@ -271,10 +270,9 @@ async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
     listing(site, a="A")
     await sync(harness)
     await take(harness)
-    ((handoff_id, url_id),) = await harness.rows(
-        "SELECT handoff_id, url_id FROM ingestion_handoffs JOIN ingestion_jobs USING (job_id)"
-    )
-    await harness.rows(
+    (handoff,) = (await harness.operations.handoffs.list_handoffs(HandoffFilter())).handoffs
+    url_id = (await harness.urls())[address("a")].id
+    await harness.execute(
         "UPDATE ingestion_handoffs SET status = 'queued', reason_code = 'queued_from_scrape', job_id = NULL"
     )
     ending = await asyncpg.connect(database_url)
@@ -282,9 +280,8 @@ async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
         async with ending.transaction():
             await ending.execute("UPDATE url_frontier SET status = 'dead', reason = 'not_found' WHERE id = $1", url_id)
             await ending.execute("DELETE FROM frontier_queue WHERE url_id = $1", url_id)
-            handing = asyncio.create_task(HandoffRunner(harness.runtime.context).execute([handoff_id]))
-            while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.01)
+            handing = asyncio.create_task(HandoffRunner(harness.runtime.context).execute([handoff.handoff_id]))
+            await until_blocked(harness)
         await handing
     finally:
         await ending.close()
@@ -321,14 +318,14 @@ async def test_a_retry_during_a_hand_off_of_the_payload_leaves_it_to_the_new_job
     listing(site, a="A")
     await sync(harness)
     await harness.work()
-    ((job_id, url_id),) = await harness.rows("SELECT job_id, url_id FROM ingestion_jobs")
+    (job,) = await listed(harness)
+    url_id = (await harness.urls())[address("a")].id
     handing = await asyncpg.connect(database_url)
     try:
         async with handing.transaction():
             await handing.fetch("SELECT * FROM find_final_page($1)", url_id)
-            retrying = asyncio.create_task(harness.operations.handoffs.retry_job(job_id))
-            while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.01)
+            retrying = asyncio.create_task(harness.operations.handoffs.retry_job(job.job_id))
+            await until_blocked(harness)
             await handing.execute("UPDATE url_frontier SET status = 'pending', reason = NULL WHERE id = $1", url_id)
             await handing.execute(
                 "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
@@ -369,10 +366,10 @@ async def test_the_database_refuses_two_jobs_for_one_payload_and_failures_withou
         "SELECT reference_id, payload_hash, source_id, url_id, now(), now() FROM ingestion_jobs"
     )
     with pytest.raises(asyncpg.UniqueViolationError):
-        await harness.rows(again)
+        await harness.execute(again)
     for wrong in ("status = 'ready'", "reason = 'gone'", "status = 'done'", "status = 'failed', settled_at = now()"):
         with pytest.raises(asyncpg.CheckViolationError):
-            await harness.rows(f"UPDATE ingestion_jobs SET {wrong}")
+            await harness.execute(f"UPDATE ingestion_jobs SET {wrong}")
 
 
 async def test_a_page_without_jobs_costs_no_scan_of_all_jobs(site: Site, harness: AppHarness) -> None:

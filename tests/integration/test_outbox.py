@@ -21,6 +21,7 @@ from headwater.db.clock import DatabaseClock
 from headwater.db.pool import Database
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
+from tests.database_state import count
 from tests.harness import AppHarness
 from tests.integration.test_webhooks import database_of, delivering, statuses, until, until_settled
 from tests.receiver import ReceiverServer
@@ -91,7 +92,7 @@ async def test_a_late_holder_sends_no_superseded_delivery(
     await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(harness), "a")
     (lost,) = await holder.outbox.claim(10)
-    await harness.rows("UPDATE deliveries SET lease_until = now()")
+    await harness.execute("UPDATE deliveries SET lease_until = now()")
     assert await rescue_expired(harness.runtime.context) == 1
     await write_all(database_of(harness), "a", text="second")
     async with delivering(harness):
@@ -132,7 +133,7 @@ async def test_a_failed_job_is_not_superseded_by_another_job(harness: AppHarness
         async with database_of(harness).connection() as connection:
             first = await fail_job(connection, "gone", "not_found")
         await until_settled(harness)
-        await harness.rows(
+        await harness.execute(
             "INSERT INTO items (id, source_id, url, url_id, title, published_at, published_is_sighting, first_seen_at, "
             "last_seen_at) SELECT repeat('b', 64), source_id, url || '2', url_id, title, published_at, false, "
             "first_seen_at, last_seen_at FROM items"
@@ -143,9 +144,9 @@ async def test_a_failed_job_is_not_superseded_by_another_job(harness: AppHarness
             "RETURNING job_id"
         )
         for _ in range(2):
-            await harness.rows("SELECT settle_jobs(ARRAY[$1::bigint])", second)
+            await harness.execute("SELECT settle_jobs(ARRAY[$1::bigint])", second)
             await until_settled(harness)
-            await harness.rows(
+            await harness.execute(
                 "UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL WHERE job_id = $1",
                 second,
             )
@@ -198,12 +199,12 @@ async def test_a_fault_on_our_side_does_not_change_the_receiver(harness: AppHarn
     await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(harness), "a")
     (delivery,) = await harness.runtime.outbox.claim(10)
-    await harness.rows(
+    await harness.execute(
         "UPDATE webhooks SET failures = 3, failing_reason = 'http_5xx', error = 'down', not_before = now() + '1 hour'"
     )
-    before = await harness.rows("SELECT * FROM webhooks")
+    before = await harness.operations.webhooks.get("hook")
     assert await save_result(harness, delivery, SendResult(Reason.OFFLINE, 1))
-    assert await harness.rows("SELECT * FROM webhooks") == before
+    assert await harness.operations.webhooks.get("hook") == before
     (row,) = (await harness.operations.webhooks.list_deliveries("hook")).deliveries
     assert (row.status, row.reason, row.attempts) == ("pending", Reason.OFFLINE, 0)
 
@@ -219,4 +220,4 @@ async def test_maintenance_numbers_changes(harness: AppHarness) -> None:
     """Spec 8.5: so that the next reader does not wait for it."""
     await write_all(database_of(harness), "a")
     await MaintenanceRole(harness.runtime.context)._run_duties()
-    assert await harness.rows("SELECT FROM changes WHERE position IS NULL") == []
+    assert await count(harness, "changes", "position IS NULL") == 0

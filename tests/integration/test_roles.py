@@ -12,39 +12,34 @@ import pytest
 
 from headwater.api import make_app
 from headwater.app import roles
-from headwater.app.maintenance import RESCUERS, rescue_expired
+from headwater.app.maintenance import rescue_expired
 from headwater.app.polling import PollerRole
 from headwater.app.roles import Role, RoleName, make_fetch_pool, run_in_background, run_roles, serve
 from headwater.app.runtime import open_runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.core import cron
 from headwater.core.lease import Lease
-from headwater.core.run import Trigger
+from headwater.core.run import RunStatus, Trigger
 from headwater.core.settings import Settings
 from headwater.db import runs, sources
 from headwater.db.context import open_database_context
+from headwater.db.runs import RunFilter
 from headwater.discovery.runs import next_due_slot
+from tests.database_state import backdate, held_leases, make_polls_due
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page, rss
 from tests.waiting import until
 
 FEED = "http://news.test/feed"
 EVERY_MINUTE = "* * * * *"
-
-
-async def held_leases(harness: AppHarness) -> dict[str, int]:
-    counts = {}
-    for table in RESCUERS:
-        ((count,),) = await harness.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
-        counts[table] = count
-    return {table: count for table, count in counts.items() if count}
+SUCCEEDED = RunFilter(status=RunStatus.SUCCEEDED)
 
 
 async def make_scheduled(harness: AppHarness, site: Site) -> None:
     """A source that has missed its slots since long ago."""
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED, "news", {"schedule": EVERY_MINUTE})
-    await harness.rows("UPDATE sources SET created_at = created_at - interval '1 hour'")
+    await backdate(harness, "sources.created_at", timedelta(hours=1))
 
 
 async def test_two_schedulers_run_a_missed_slot_once(
@@ -60,13 +55,12 @@ async def test_two_schedulers_run_a_missed_slot_once(
         stop = asyncio.Event()
         both: list[Role] = [SchedulerRole(harness.runtime), SchedulerRole(runtime)]
         working = asyncio.create_task(run_roles(both, stop))
-        while not await harness.rows("SELECT 1 FROM runs WHERE status = 'succeeded'"):
-            await asyncio.sleep(0.02)
+        await until(lambda: harness.operations.runs.list_runs(SUCCEEDED))
         stop.set()
         await working
-    found = await harness.rows("SELECT slot, status, reason FROM runs ORDER BY slot")
+    found = await harness.operations.runs.list_runs(RunFilter())
     assert len(found) <= 2  # a minute may have turned meanwhile
-    assert {row[1:] for row in found} == {("succeeded", "polled")}
+    assert {(run.status, run.reason) for run in found} == {("succeeded", "polled")}
     assert site.visits(FEED) - before == len(found)
 
 
@@ -75,8 +69,8 @@ async def test_a_slot_fires_when_its_time_comes(
 ) -> None:
     """Spec 1.2: APScheduler keeps the time. The test moves the next slot, so that it need not wait for a minute."""
     await make_scheduled(harness, site)
-    await harness.rows("UPDATE sources SET created_at = now()")  # so no slot was missed
-    soon = harness.runtime.context.clock.now() + timedelta(seconds=1)
+    await harness.execute("UPDATE sources SET created_at = now()")  # so no slot was missed
+    soon = harness.runtime.context.clock.now() + timedelta(seconds=0.3)
     real = cron.last_slot
     monkeypatch.setattr(
         cron, "next_slot", lambda schedule, zone, after: soon if after < soon else soon.replace(year=2100)
@@ -86,13 +80,10 @@ async def test_a_slot_fires_when_its_time_comes(
     )
     stop = asyncio.Event()
     working = asyncio.create_task(run_roles([SchedulerRole(harness.runtime)], stop))
-    give_up = time.monotonic() + 10
-    while not (found := await harness.rows("SELECT slot, reason FROM runs WHERE status = 'succeeded'")):
-        assert time.monotonic() < give_up, "the slot never fired"
-        await asyncio.sleep(0.05)
+    found = await until(lambda: harness.operations.runs.list_runs(SUCCEEDED))
     stop.set()
     await working
-    assert found == [(soon, "polled")]
+    assert [(run.slot, run.reason) for run in found] == [(soon, "polled")]
 
 
 async def test_when_one_role_fails_the_others_release_their_leases(
@@ -162,7 +153,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(
     async with open_harness(settings) as harness:
         await harness.operations.sources.add(FEED)
         site.hanging.add(FEED)
-        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE method = 'main'")
+        await make_polls_due(harness, "main")
         stop = asyncio.Event()
         working = asyncio.create_task(run_roles([PollerRole(harness.runtime)], stop))
         await until(lambda: FEED in site.waiting)
@@ -171,7 +162,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(
         await working
         assert time.monotonic() - begun < 6
         assert await held_leases(harness) == {}
-        assert await harness.rows("SELECT consecutive_errors FROM poll_state WHERE method = 'main'") == [(0,)]
+        assert (await harness.method()).consecutive_errors == 0
 
 
 async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, harness: AppHarness) -> None:
@@ -201,9 +192,8 @@ async def test_a_slot_of_a_dead_process_runs_again_at_most_three_times(site: Sit
             await rescue_expired(context)
             due = await next_due_slot(connection, source, EVERY_MINUTE, "UTC", now, catches_up=False)
             assert due == (slot if attempt < 3 else None)
-    assert await harness.rows("SELECT status, reason, attempts FROM runs ORDER BY id") == [
-        ("failed", "worker_lost", attempt) for attempt in (1, 2, 3)
-    ]
+    ended = [(run.status, run.reason, run.attempts) for run in await harness.operations.runs.list_runs(RunFilter())]
+    assert sorted(ended) == [("failed", "worker_lost", attempt) for attempt in (1, 2, 3)]
 
 
 async def test_sigterm_releases_every_lease_within_ten_seconds(
@@ -220,7 +210,7 @@ async def test_sigterm_releases_every_lease_within_ten_seconds(
         site.hanging.add(url)
     async with open_harness(settings) as harness:
         await harness.operations.sources.add(FEED)
-        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE method = 'main'")
+        await make_polls_due(harness, "main")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
         await until(lambda: {*slow, FEED} <= site.waiting)
@@ -232,8 +222,8 @@ async def test_sigterm_releases_every_lease_within_ten_seconds(
         await serving
         assert time.monotonic() - begun < 10
         assert await held_leases(harness) == {}
-        assert await harness.rows("SELECT max(attempts) FROM frontier_queue") == [(0,)]
-        assert set(await harness.rows("SELECT reason FROM fetch_log")) == {("stored",), ("shutdown",)}
+        assert {one.attempts for one in (await harness.queued()).values()} == {0}
+        assert {reason for reason, *_ in await harness.attempts()} == {"stored", "shutdown"}
 
 
 async def test_all_leases_of_a_dead_process_are_released(site: Site, harness: AppHarness) -> None:
@@ -242,9 +232,9 @@ async def test_all_leases_of_a_dead_process_are_released(site: Site, harness: Ap
     site.answers["http://news.test/a"] = Answer(page("rescued"), headers={"Content-Type": "text/html"})
     await harness.operations.sources.add(FEED)
     past = "lease_holder = 'dead', lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'"
-    await harness.rows(f"UPDATE frontier_queue SET {past}, attempts = 1")
-    await harness.rows(f"UPDATE host_state SET {past}")
-    await harness.rows(f"UPDATE poll_state SET {past}, attempts = 1 WHERE method = 'main'")
+    await harness.execute(f"UPDATE frontier_queue SET {past}, attempts = 1")
+    await harness.execute(f"UPDATE host_state SET {past}")
+    await harness.execute(f"UPDATE poll_state SET {past}, attempts = 1 WHERE method = 'main'")
     assert await rescue_expired(harness.runtime.context) == 3
     assert await held_leases(harness) == {}
     await harness.work()

@@ -18,6 +18,7 @@ from headwater.politeness.request_rate import RequestRate
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http
+from tests.database_state import count, poll_memory
 from tests.harness import AppHarness
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
@@ -37,12 +38,6 @@ async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResu
             connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", methods=[method]
         )
     return await harness.runtime.poller.poll(claim)
-
-
-async def memory(harness: AppHarness, method: Method) -> dict[str, Any]:
-    ((state,),) = await harness.rows("SELECT state FROM poll_state WHERE method = $1", method)
-    saved: dict[str, Any] = state
-    return saved
 
 
 def bomb() -> bytes:
@@ -76,7 +71,7 @@ async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again
     assert (polled.error, polled.urls, polled.new_urls) == (None, 1, 1)
     await harness.work()
     assert await harness.outcomes() == {"http://news.test/a": "stored"}
-    assert await harness.rows("SELECT origin FROM url_frontier") == [("sitemap",)]
+    assert {line.origin for line in (await harness.urls()).values()} == {"sitemap"}
     assert (await read(harness, Method.SITEMAP)).urls == 0
     assert [seen.headers.get("If-None-Match") for seen in site.seen if seen.url.endswith("m.xml.gz")] == [None, '"1"']
 
@@ -129,8 +124,9 @@ async def test_the_delay_of_an_unchanged_feed_is_kept(site: Site, harness: AppHa
     waits = []
     for _ in range(3):
         await read(harness, Method.FEED, feed_url=HOME)
-        ((wait,),) = await harness.rows("SELECT next_poll_at - now() FROM poll_state WHERE method = 'main'")
-        waits.append(round(wait / timedelta(minutes=90)))
+        main = await harness.method("news")
+        assert main.next_poll_at is not None
+        waits.append(round((main.next_poll_at - datetime.now(UTC)) / timedelta(minutes=90)))
     assert waits == [1, 3, 1]
 
 
@@ -139,15 +135,15 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
     site.answers[HOME] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = rss("http://news.test/a")
     await read(harness, Method.FEED, feed_url=HOME)
-    state = await memory(harness, Method.FEED)
+    state = await poll_memory(harness, Method.FEED)
     assert (state["moved"]["target"], state["moved"]["count"]) == ("http://news.test/new", 1)
     long_watched = {**state["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
     state["moved"] = long_watched
-    await harness.rows("UPDATE poll_state SET state = $1 WHERE method = 'main'", state)
+    await harness.execute("UPDATE poll_state SET state = $1 WHERE method = 'main'", state)
     await read(harness, Method.FEED)
     (source,) = await harness.operations.sources.list_sources()
     assert source.settings == {"feed_url": "http://news.test/new"}
-    assert "moved" not in await memory(harness, Method.FEED)
+    assert "moved" not in await poll_memory(harness, Method.FEED)
 
 
 async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harness: AppHarness) -> None:
@@ -158,17 +154,17 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harn
     site.answers["http://news.test/list"] = Answer('<a href="/2026/01/15/ferry">f</a>', headers=HTML)
     polled = await read(harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider")
     assert (polled.error, polled.urls) == (None, 2)
-    assert set(await harness.rows("SELECT url, origin, depth FROM url_frontier")) == {
-        ("http://news.test/2026/01/15/ferry", "spider", 1),
-        ("http://else.test/x", "spider", 1),
-    }
+    for url in ("http://news.test/2026/01/15/ferry", "http://else.test/x"):
+        why = await harness.operations.why(url)
+        assert (why.origin, why.priority.depth) == ("spider", 1)
+    assert len(await harness.urls()) == 2
     assert site.visits("http://news.test/private") == 0
-    (problem,) = (await memory(harness, Method.SPIDER))["problems"]
+    (problem,) = (await poll_memory(harness, Method.SPIDER))["problems"]
     assert "robots.txt" in problem["problem"]
     (method,) = (await harness.operations.sources.show("news")).methods
     assert [asdict(one) for one in method.problems] == [problem]
-    assert "could not read 1 address" in method.why
-    assert await harness.rows("SELECT count(*) FROM documents") == [(0,)]
+    assert "1 address" in method.why
+    assert await count(harness, "documents") == 0
 
 
 async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site: Site, harness: AppHarness) -> None:
@@ -180,7 +176,7 @@ async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site:
     polled = await read(harness, Method.SITEMAP, sitemap_url=MAP)
     assert (polled.error, polled.urls) == (None, 1)
     assert [site.visits(url) for url in subs] == [1, 1, 0]
-    state = await memory(harness, Method.SITEMAP)
+    state = await poll_memory(harness, Method.SITEMAP)
     assert [problem["url"] for problem in state["problems"]] == subs[1:]
     assert "read_at" not in state
     again = await read(harness, Method.SITEMAP)
@@ -229,10 +225,8 @@ async def test_bad_input_is_refused_and_disturbs_no_other_source(
     polled = await read(harness, method, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
     assert time.monotonic() - begun < 20
     assert polled.reason is reason
-    ((last_reason, last_error),) = await harness.rows(
-        "SELECT last_reason, last_error FROM poll_state WHERE method = $1", method
-    )
-    assert (last_reason, last_error) == (reason, polled.error)
+    shown = await harness.method("news", method)
+    assert (shown.last_reason, shown.last_error) == (reason, polled.error)
     assert polled.errors == 1
     site.answers["http://good.test/feed"] = rss("http://good.test/a")
     assert (await harness.operations.sources.add("http://good.test/feed")).items == 1

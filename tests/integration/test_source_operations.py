@@ -17,7 +17,9 @@ from headwater.core.settings import Settings
 from headwater.discovery.trial import TrialStage
 from headwater.sources.health import SourceMethod
 from tests import kinds
+from tests.database_state import count, poll_memory
 from tests.harness import AppHarness, open_harness
+from tests.refusals import refused
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -63,7 +65,7 @@ async def test_add_finds_the_feed_of_a_page_and_the_sitemaps_of_a_root(site: Sit
     assert await settings_of(harness, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
     again = await harness.operations.sources.add("http://news.test/other")
     assert again.name == "news.test-other"
-    with pytest.raises(OperatorError, match="read by source news.test already"):
+    with refused(Reason.SOURCE_EXISTS, "news.test"):
         await harness.operations.sources.add(HOME)
     assert sorted(await names(harness)) == ["news.test", "news.test-other"]
 
@@ -105,14 +107,12 @@ async def test_a_truncated_sitemap_is_recognized_at_any_address(
 async def test_a_site_with_neither_is_refused_and_not_saved(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[HOME] = home()
-    with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
+    with refused(Reason.NOT_A_FEED, "/feed, ", "robots.txt", "/sitemap.xml", "--mode spider", "HTML"):
         await harness.operations.sources.add(HOME)
-    assert refused.value.reason is Reason.NOT_A_FEED
-    assert "it is an HTML page with the title" in str(refused.value)
     assert await names(harness) == []
     await harness.operations.sources.add(HOME, mode="spider")
     assert list(await methods(harness)) == ["spider"]
-    with pytest.raises(OperatorError, match="was not added: .*404"):
+    with refused(Reason.NOT_FOUND, "http://else.test/", 404):
         await harness.operations.sources.add("http://else.test/", mode="spider")
     assert await names(harness) == ["news.test"]
 
@@ -122,17 +122,18 @@ async def test_an_edit_is_checked_and_updates_the_methods(site: Site, harness: A
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     before = await settings_of(harness, "news.test")
-    for changes, unset, why in (
-        ({"priority": 11}, [], "news.test: priority"),
-        ({"colour": "blue"}, [], "news.test: .*colour"),
-        ({}, ["feed_url"], "news.test: feed_url: missing"),
-        ({}, ["priority"], "news.test: priority: is not set; set is feed_url"),
-        ({"priority": 3}, ["priority"], "set and unset at once"),
-        ({}, [], "no setting to change"),
-        ({"category": "a\0b"}, [], "news.test: category: has a character"),
-        ({"feed_url": "ftp://news.test/"}, [], "news.test: feed_url: "),
+    bad_source, bad_request = Reason.BAD_SOURCE, Reason.BAD_REQUEST
+    for changes, unset, reason, named in (
+        ({"priority": 11}, [], bad_source, "priority"),
+        ({"colour": "blue"}, [], bad_source, "colour"),
+        ({}, ["feed_url"], bad_source, "feed_url"),
+        ({}, ["priority"], bad_request, "feed_url"),
+        ({"priority": 3}, ["priority"], bad_request, "priority"),
+        ({}, [], bad_request, ""),
+        ({"category": "a\0b"}, [], bad_source, "category"),
+        ({"feed_url": "ftp://news.test/"}, [], bad_source, "feed_url"),
     ):
-        with pytest.raises(OperatorError, match=why):
+        with refused(reason, "news.test", named):
             await harness.operations.sources.edit("news.test", changes, unset)
     assert await settings_of(harness, "news.test") == before
     edited = await harness.operations.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
@@ -152,7 +153,7 @@ async def test_a_changed_interval_or_schedule_takes_effect_at_once(site: Site, h
     assert main.next_poll_why == "Its settings were changed."
     await harness.operations.sources.edit("news.test", {"schedule": "0 6 * * *"})
     assert (await methods(harness))["main"].next_poll_why == "At its schedule, 0 6 * * * (America/New_York)."
-    assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE method = 'main'") == [(None,)]
+    assert await count(harness, "poll_state", "method = 'main' AND next_poll_at IS NULL") == 1
     await harness.operations.sources.edit("news.test", {}, ["schedule"])
     assert (await methods(harness))["main"].next_poll_at <= datetime.now(UTC) + timedelta(seconds=5)
 
@@ -161,7 +162,7 @@ async def test_a_change_of_other_settings_keeps_the_next_poll(site: Site, harnes
     """The next poll may be a wait that the publisher requested, or a backfill."""
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
-    await harness.rows(
+    await harness.execute(
         "UPDATE poll_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE method = 'main'"
     )
     await harness.operations.sources.request_backfill("news.test", date(2024, 1, 1))
@@ -179,9 +180,9 @@ async def test_a_source_with_another_feed_forgets_its_state(site: Site, harness:
     site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
     await harness.operations.sources.add(FEED)
     await harness.operations.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
-    assert await harness.rows("SELECT state ->> 'etag' FROM poll_state WHERE method = 'main'") == [('"1"',)]
+    assert (await poll_memory(harness))["etag"] == '"1"'
     await harness.operations.sources.edit("news.test", {"feed_url": "http://news.test/new"})
-    assert await harness.rows("SELECT state FROM poll_state WHERE method = 'main'") == [({},)]
+    assert await poll_memory(harness) == {}
     assert (await harness.operations.sources.sync("news.test")).new_items == 1
     assert "If-None-Match" not in site.seen[-1].headers
 
@@ -205,12 +206,11 @@ async def test_a_poll_with_the_old_settings_saves_nothing(site: Site, harness: A
 async def test_two_sources_never_read_one_feed(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
-    with pytest.raises(OperatorError, match="read by source news.test already"):
+    with refused(Reason.SOURCE_EXISTS, "news.test"):
         await harness.operations.sources.create("other", "site", {"feed_url": "HTTP://NEWS.test/feed"})
     await harness.operations.sources.create("other", "site", {"feed_url": "http://news.test/other"})
-    with pytest.raises(OperatorError, match="read by source news.test already") as refused:
+    with refused(Reason.SOURCE_EXISTS, "news.test"):
         await harness.operations.sources.edit("other", {"feed_url": FEED})
-    assert refused.value.reason is Reason.SOURCE_EXISTS
 
 
 async def test_sources_are_listed_by_health_the_worst_first(site: Site, harness: AppHarness) -> None:
@@ -239,9 +239,9 @@ async def test_sources_are_listed_by_health_the_worst_first(site: Site, harness:
     ]
     assert [row.name for row in await harness.operations.sources.list_sources(category="News/off")] == ["off"]
     assert await harness.operations.sources.list_sources(category="New") == []
-    with pytest.raises(OperatorError, match="choose one of failing, late"):
+    with refused(Reason.BAD_REQUEST, "failing, late"):
         await harness.operations.sources.list_sources(health="poorly")
-    await harness.rows("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
+    await harness.execute("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
     broken = (await harness.operations.sources.list_sources())[1]
     assert (broken.name, broken.health) == ("good", "failing")
     assert "priority" in broken.why
@@ -254,11 +254,11 @@ async def test_the_reason_names_the_method_that_is_polled_first(site: Site, harn
     await harness.operations.sources.add(HOME)
     (listed,) = await harness.operations.sources.list_sources()
     assert listed.next_poll_at == (await methods(harness))["sitemap"].next_poll_at
-    assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due\.", listed.why)
-    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE method = 'sitemap'")
+    assert re.search(r"\b1\d\S* minutes\b.*\bsitemaps\b", listed.why)
+    await harness.execute("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE method = 'sitemap'")
     (listed,) = await harness.operations.sources.list_sources()
-    assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed.why)
-    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE method = 'sitemap'")
+    assert re.search(r"\bsitemaps\b.*\b(5|4\.9) minutes\b", listed.why)
+    await harness.execute("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE method = 'sitemap'")
     (listed,) = await harness.operations.sources.list_sources()
     assert "sitemaps" not in listed.why
     assert listed.next_poll_at == (await methods(harness))["main"].next_poll_at
@@ -271,7 +271,7 @@ async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, ha
     assert (shown.health, shown.enabled) == ("disabled", False)
     assert {shown.next_poll_at, *(one.next_poll_at for one in shown.methods)} == {None}
     assert (await harness.operations.sources.set_enabled("news.test", enabled=True)).health == "on_time"
-    with pytest.raises(OperatorError, match="no source named nobody"):
+    with refused(Reason.UNKNOWN_SOURCE, "nobody"):
         await harness.operations.sources.set_enabled("nobody", enabled=False)
 
 
@@ -280,7 +280,7 @@ async def test_a_source_without_items_is_deleted(harness: AppHarness) -> None:
     removed = await harness.operations.sources.remove("news")
     assert (removed.kept, removed.ended_urls) == (False, 0)
     assert await names(harness) == []
-    with pytest.raises(OperatorError, match="no source named news"):
+    with refused(Reason.UNKNOWN_SOURCE, "news"):
         await harness.operations.sources.remove("news")
 
 
@@ -292,7 +292,7 @@ async def test_a_removed_source_keeps_its_items_and_ends_its_queued_urls(site: S
     site.answers["http://other.test/feed"] = rss("http://news.test/1", "http://other.test/x")
     await harness.operations.sources.add(FEED)
     await harness.operations.sources.add("http://other.test/feed")
-    await harness.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
+    await harness.execute("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
     await harness.work(until_attempts=1)
     removed = await harness.operations.sources.remove("news.test")
     assert (removed.kept, removed.ended_urls) == (True, 3)  # one was fetched, and another source has one too
@@ -301,21 +301,21 @@ async def test_a_removed_source_keeps_its_items_and_ends_its_queued_urls(site: S
     assert stats.reasons["dead"] == {"source_removed": 3}
     assert (await harness.operations.why("http://news.test/4")).reason is Reason.SOURCE_REMOVED
     assert stats.urls["pending"] == 2
-    assert await harness.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
-    assert await harness.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
+    assert await count(harness, "items", "source_id = 1") == 5
+    assert await count(harness, "frontier_queue") == 2
     for ask in (harness.operations.sources.show, harness.operations.sources.sync, harness.operations.sources.remove):
-        with pytest.raises(OperatorError, match="no source named news.test"):
+        with refused(Reason.UNKNOWN_SOURCE, "news.test"):
             await ask("news.test")
 
     site.answers["http://news.test/gone"] = Answer(status=404)
-    with pytest.raises(OperatorError, match="404"):
+    with refused(Reason.NOT_FOUND, 404):
         await harness.operations.sources.add("http://news.test/gone", "news.test")
     assert await names(harness) == ["other.test"]
     added = await harness.operations.sources.add(FEED, overrides={"priority": 9})
     assert ((await harness.operations.sources.show("news.test")).id, added.new_items) == (1, 0)
     assert (await settings_of(harness, "news.test"))["priority"] == 9
-    assert "dead" not in {status for (status,) in await harness.rows("SELECT status FROM url_frontier")}
-    assert (await harness.operations.frontier.get_stats()).urls["pending"] == 5
+    urls = (await harness.operations.frontier.get_stats()).urls
+    assert (urls["pending"], urls["dead"]) == (5, 0)
 
 
 async def test_a_url_of_a_removed_source_is_queued_for_the_next_source_that_lists_it(
@@ -342,10 +342,10 @@ async def test_a_url_of_a_removed_source_is_queued_for_the_next_source_that_list
 async def test_a_second_removal_finishes_an_interrupted_one(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
-    await harness.rows("UPDATE sources SET removed_at = now(), enabled = false")
-    await harness.rows("DELETE FROM poll_state")
+    await harness.execute("UPDATE sources SET removed_at = now(), enabled = false")
+    await harness.execute("DELETE FROM poll_state")
     assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
-    with pytest.raises(OperatorError, match="no source named"):
+    with refused(Reason.UNKNOWN_SOURCE, "news.test"):
         await harness.operations.sources.remove("news.test")
 
 
@@ -355,12 +355,12 @@ async def test_a_url_in_fetch_survives_the_removal_until_the_next_one(site: Site
     site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
     await harness.operations.sources.add(FEED)
     fetching = "lease_holder = 'me', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
-    await harness.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
+    await harness.execute(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
     assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
     failed = (
         "lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = now() + (url_id - 1) * interval '1 hour'"
     )
-    await harness.rows(f"UPDATE frontier_queue SET {failed}")
+    await harness.execute(f"UPDATE frontier_queue SET {failed}")
     await harness.work(until_attempts=1)
     assert (await harness.outcomes())["http://news.test/a"] == "stored"
     assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
@@ -394,20 +394,17 @@ async def test_concurrent_operations_lose_no_url(site: Site, harness: AppHarness
 
     refused = await asyncio.gather(*(meddle(seed) for seed in range(6)))
     assert 0 < sum(refused) < 90
-    assert await harness.rows(
-        "SELECT count(*) FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id "
-        "WHERE (u.status = 'pending') <> (q.url_id IS NOT NULL)"
-    ) == [(0,)]
-    assert await harness.rows(
-        "SELECT count(*) FROM url_frontier u LEFT JOIN sources s ON s.id = u.source_id "
-        "WHERE s.id IS NULL OR (s.removed_at IS NOT NULL AND u.status = 'pending')"
-    ) == [(0,)]
+    queued = "url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id"
+    assert await count(harness, queued, "(u.status = 'pending') <> (q.url_id IS NOT NULL)") == 0
+    owned = "url_frontier u LEFT JOIN sources s ON s.id = u.source_id"
+    removed = "s.id IS NULL OR (s.removed_at IS NOT NULL AND u.status = 'pending')"
+    assert await count(harness, owned, removed) == 0
 
 
 async def test_a_submitted_url_restores_the_manual_source(harness: AppHarness) -> None:
     await harness.operations.frontier.submit(["http://by.test/hand"])
     await harness.operations.sources.remove("manual")
-    with pytest.raises(OperatorError, match="no source named manual"):
+    with refused(Reason.UNKNOWN_SOURCE, "manual"):
         await harness.operations.sources.show("manual")
     await harness.operations.frontier.submit(["http://by.test/other"])
     assert await names(harness) == ["manual"]
@@ -419,10 +416,10 @@ async def test_sync_polls_by_the_named_method(site: Site, harness: AppHarness) -
     await harness.operations.sources.add(FEED)
     read = await harness.operations.sources.sync("news.test", "sitemap")
     assert (read.error, read.method, read.new_urls) == (None, "sitemap", 1)
-    with pytest.raises(OperatorError, match="news.test: method: is one of main, sitemap, not 'spider'"):
+    with refused(Reason.BAD_REQUEST, "news.test: method: ", "main, sitemap", "spider"):
         await harness.operations.sources.sync("news.test", "spider")
     await harness.operations.sources.create("hands", "manual", {})
-    with pytest.raises(OperatorError, match="hands is not read"):
+    with refused(Reason.BAD_REQUEST, "hands", "headwater frontier submit"):
         await harness.operations.sources.sync("hands")
 
 
@@ -458,10 +455,10 @@ async def test_an_impossible_backfill_is_refused(
 ) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     await harness.operations.sources.create("plain", "plain", {})
-    with pytest.raises(OperatorError, match="Source plain has no sitemaps"):
+    with refused(Reason.BAD_REQUEST, "plain"):
         await harness.operations.sources.backfill("plain", date(2024, 1, 1))
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
-    with pytest.raises(OperatorError, match="since: 2999-01-01 is in the future"):
+    with refused(Reason.BAD_REQUEST, "since: 2999-01-01"):
         await harness.operations.sources.backfill("news", date(2999, 1, 1))
     shown = await harness.operations.sources.request_backfill("news", date(1, 1, 1))
     assert shown.methods[1].backfill_since.year in (1969, 1970)
@@ -485,7 +482,7 @@ async def test_discover_and_test_save_nothing(site: Site, harness: AppHarness) -
     for words in ("all is allowed", "not a feed", FEED, "The feed", "2 entries, 2 of them dated", "title: the river"):
         assert words in found
     for table in ("sources", "items", "url_frontier", "documents"):
-        assert await harness.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+        assert await count(harness, table) == 0
 
 
 @pytest.mark.parametrize(
@@ -532,5 +529,5 @@ async def test_a_trial_uses_the_settings_of_the_source(
         ["settings", "list", "newest page", "article"],
     )
     assert not (await harness.operations.sources.test("hands")).works
-    with pytest.raises(OperatorError, match="no source named nobody"):
+    with refused(Reason.UNKNOWN_SOURCE, "nobody"):
         await harness.operations.sources.test("nobody")
