@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings, load, markdown, masked, split_connect_to
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,45 +24,47 @@ def test_the_environment_overrides_the_file_and_the_file_the_default(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "named"),
     [
-        ("HEADWATER_FETCH_WORKER", "3", "Unknown setting HEADWATER_FETCH_WORKER.*fetch_workers"),
-        ("HEADWATER_FETCH_WORKERS", "many", "HEADWATER_FETCH_WORKERS in the environment must be a whole number"),
-        ("HEADWATER_FETCH_WORKERS", "0", "must be from 1 to 1000"),
-        ("HEADWATER_TIMEZONE", "Mars/Olympus", "not a time zone"),
-        ("HEADWATER_DATABASE_URL", "mysql://x", "must start with postgresql://"),
-        ("HEADWATER_ALLOW_NETWORKS", "10.0.0.1/8", "not a network"),
-        ("HEADWATER_CONNECT_TO", "*.x=host:80", "must look like"),
-        ("HEADWATER_LOG_LEVEL", "loud", "must be one of"),
-        ("HEADWATER_DATA_DIR", "", "must name a folder"),
-        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "nan", "must be from"),
-        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "600", "lease_seconds .* must be at least two more"),
-        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "-5", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be from 1"),
-        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "few", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be a whole"),
-        ("HEADWATER_RATE_LIMIT_BILLS", "5", "Unknown setting HEADWATER_RATE_LIMIT_BILLS"),
-        ("HEADWATER_RATE_LIMITS", "bills=5", "HEADWATER_RATE_LIMITS .* set HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR"),
-        ("HEADWATER_API_DATA_GOV_KEY", "two words", "must be one word"),
+        ("HEADWATER_FETCH_WORKER", "3", "fetch_workers"),
+        ("HEADWATER_FETCH_WORKERS", "many", "the environment"),
+        ("HEADWATER_FETCH_WORKERS", "0", "from 1 to 1000"),
+        ("HEADWATER_TIMEZONE", "Mars/Olympus", "Mars/Olympus"),
+        ("HEADWATER_DATABASE_URL", "mysql://x", "postgresql://"),
+        ("HEADWATER_ALLOW_NETWORKS", "10.0.0.1/8", "10.0.0.1/8"),
+        ("HEADWATER_CONNECT_TO", "*.x=host:80", "*.x=host:80"),
+        ("HEADWATER_LOG_LEVEL", "loud", "warning"),
+        ("HEADWATER_DATA_DIR", "", ""),
+        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "nan", ""),
+        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "600", "lease_seconds"),
+        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "-5", "from 1 to 1000000"),
+        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "few", "from 1 to 1000000"),
+        ("HEADWATER_RATE_LIMIT_BILLS", "5", ""),
+        ("HEADWATER_RATE_LIMITS", "bills=5", "HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR"),
+        ("HEADWATER_API_DATA_GOV_KEY", "two words", ""),
     ],
 )
-def test_a_bad_setting_is_refused_by_name_with_what_to_do(variable: str, value: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(OperatorError, match=said):
+def test_a_bad_setting_is_refused_by_name_with_what_to_do(
+    variable: str, value: str, named: str, tmp_path: Path
+) -> None:
+    with refused(Reason.BAD_SETTING, named) as caught:
         load({variable: value}, tmp_path)
+    assert variable.removeprefix("HEADWATER_").lower() in str(caught.value).lower()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("fetch_workers = ", "not TOML"), ("nonsense = 1", "Unknown setting nonsense"), ("fetch_workers = true", "whole")],
+    ("text", "named"),
+    [("fetch_workers = ", "TOML"), ("nonsense = 1", "nonsense"), ("fetch_workers = true", "fetch_workers")],
 )
-def test_a_bad_file_is_refused_by_its_path(text: str, said: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_refused_by_its_path(text: str, named: str, tmp_path: Path) -> None:
     path = tmp_path / "headwater.toml"
     path.write_text(text)
-    with pytest.raises(OperatorError, match=said) as refused:
+    with refused(Reason.BAD_SETTING, path, named):
         load({}, tmp_path)
-    assert str(path) in str(refused.value)
 
 
 def test_a_file_that_is_named_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(OperatorError, match="does not exist"):
+    with refused(Reason.BAD_SETTING, tmp_path / "other.toml"):
         load({"HEADWATER_CONFIG": str(tmp_path / "other.toml")}, tmp_path)
 
 

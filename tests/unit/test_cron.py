@@ -1,6 +1,7 @@
 """Cron slots (spec 1.2): a repeated local time runs once, a skipped one at the gap's end."""
 
 import itertools
+import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -49,7 +50,7 @@ def test_two_local_times_inside_one_gap_are_one_slot() -> None:
 
 @pytest.mark.parametrize("schedule", ["not a cron", "", "61 * * * *", "* * * *", "0 0 32 2 *", "0 0 31 13 *"])
 def test_an_invalid_schedule_is_refused(schedule: str) -> None:
-    with pytest.raises(ValueError, match="is not a cron schedule"):
+    with pytest.raises(ValueError, match=re.escape(repr(schedule))):
         cron.check(schedule)
 
 
@@ -58,7 +59,7 @@ def test_an_invalid_schedule_is_refused(schedule: str) -> None:
 )
 def test_a_schedule_that_never_fires_is_refused(schedule: str) -> None:
     """It can be read, but no month that it names has such a day."""
-    with pytest.raises(ValueError, match="^'.*' is a schedule that never fires: none of its months has such a day$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(repr(schedule))}.* never fires"):
         cron.check(schedule)
 
 

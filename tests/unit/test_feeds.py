@@ -24,6 +24,7 @@ from headwater.feeds.feed_fields import slice_text, summary_text
 from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed, FeedEntry
 from headwater.feeds.xml_names import RSS_ITEM, Layouts
+from tests.refusals import refused
 
 URL = "https://example.org/blog/feed.xml"
 
@@ -493,20 +494,19 @@ BOMB = b"<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]>" + rss("<title>&b
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    "body",
     [
-        (BOMB, "made of entities"),
-        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<?a ><rss ?>" + BOMB, "made of entities"),
-        (b"<?a?>" + BOMB.replace(b"]>", b"]><?b?>"), "made of entities"),
-        (b"<!-- <rss> -->" + BOMB, "made of entities"),
-        (rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>"), "nested too deep"),
+        BOMB,
+        b"\xef\xbb\xbf<?xml version='1.0'?>\n<?a ><rss ?>" + BOMB,
+        b"<?a?>" + BOMB.replace(b"]>", b"]><?b?>"),
+        b"<!-- <rss> -->" + BOMB,
+        rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>"),
     ],
 )
-def test_harmful_bodies_are_refused(body: bytes, why: str) -> None:
+def test_harmful_bodies_are_refused(body: bytes) -> None:
     """Issue 6, bad input."""
-    with pytest.raises(Unreadable, match=why) as refused:
+    with refused(Reason.PARSE_FAILED):
         read(body)
-    assert refused.value.reason is Reason.PARSE_FAILED
 
 
 def _strings(feed: Feed) -> Iterator[str]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.sources import registry
 from headwater.sources.new_kind import format_entry_point, write_skeleton
 from tests import kinds
+from tests.refusals import refused
 
 
 def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
@@ -30,36 +31,35 @@ def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_votes.py").write_text("mine")
-    with pytest.raises(OperatorError, match="exists already; nothing was written"):
+    with refused(Reason.FOLDER_UNUSABLE, tmp_path / "test_votes.py"):
         write_skeleton("votes", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_votes.py"]
 
 
 @pytest.mark.parametrize("name", ["", "Votes", "../votes", "1st", "a-b", "x" * 42])
 def test_an_invalid_module_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(OperatorError, match="cannot name a kind"):
+    with refused(Reason.BAD_REQUEST, repr(name)):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "owner"),
     [
-        ("class", "a word of the language Python"),
-        ("json", "a module of Python's own"),
-        ("sys", "a module of Python's own"),
-        ("manual", "a kind that is installed already"),
-        ("plain", "a kind that is installed already"),
-        ("broken", "a kind that is installed already"),
-        ("headwater", "a module that is installed already"),
-        ("msgspec", "a module that is installed already"),
+        ("class", "Python"),
+        ("json", "Python"),
+        ("manual", "kind"),
+        ("plain", "kind"),
+        ("broken", "kind"),
+        ("headwater", "module"),
+        ("msgspec", "module"),
     ],
 )
-def test_a_taken_name_is_refused(name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_name_is_refused(name: str, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point or the import would fail, or would hide another module."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     monkeypatch.setitem(registry.get_broken_kinds(), "broken", "nosuchmodule:Kind: ModuleNotFoundError: ...")
-    with pytest.raises(OperatorError, match=f"^'{name}' cannot name a kind: it is {why}. .*Nothing was written.$"):
+    with refused(Reason.BAD_REQUEST, repr(name), owner):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

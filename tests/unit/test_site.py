@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from msgspec.structs import FieldInfo, fields
 
-from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.site import SiteKind
 from headwater.sources.registry import configure
+from tests.refusals import refused
 
 FEED = {"feed_url": "https://a.example/feed"}
 HOME = {"site_url": "https://a.example/"}
@@ -68,7 +69,7 @@ def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
     ],
 )
 def test_unusable_settings_are_refused_with_the_field(field: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(OperatorError, match=rf"^Source s: .*\b{field}\b"):
+    with refused(Reason.BAD_SOURCE, "Source s: ", field):
         configure("s", "site", settings)
 
 

@@ -52,50 +52,52 @@ def test_yaml_lists_sources_flat_or_with_settings(prefix: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "why"),
+    ("entry", "named"),
     [
-        ("just text", "A source is a mapping"),
-        ("{name: 12, feed_url: x}", "name: must be text"),
-        ("{kind: [], feed_url: x}", "kind: must be text"),
-        ("{enabled: maybe, feed_url: x}", "enabled: must be true or false"),
-        ("{settings: 3}", "settings: must be a mapping"),
-        ("{feed_url: x, feed_url: y}", "feed_url: is given twice"),
-        ("{feed_url: x, settings: {feed_url: y}}", "feed_url: is given twice"),
-        ("{1: x}", "a name must be text"),
-        ("{? [a, b] : x}", "a name must be text"),
-        ("{feed_url: !!python/object:os.system x}", "could not determine a constructor"),
-        ("{feed_url: !!binary aGk=}", "is not text, a number"),
-        ("{feed_url: !!timestamp x}", "x: is not what its tag says"),
+        ("just text", ""),
+        ("{name: 12, feed_url: x}", "name: "),
+        ("{kind: [], feed_url: x}", "kind: "),
+        ("{enabled: maybe, feed_url: x}", "enabled: "),
+        ("{settings: 3}", "settings: "),
+        ("{feed_url: x, feed_url: y}", "feed_url: "),
+        ("{feed_url: x, settings: {feed_url: y}}", "feed_url: "),
+        ("{1: x}", ""),
+        ("{? [a, b] : x}", ""),
+        ("{feed_url: !!python/object:os.system x}", "os.system"),
+        ("{feed_url: !!binary aGk=}", ""),
+        ("{feed_url: !!timestamp x}", "x: "),
     ],
 )
-def test_an_unusable_entry_has_an_error_and_the_rest_is_read(entry: str, why: str) -> None:
+def test_an_unusable_entry_has_an_error_and_the_rest_is_read(entry: str, named: str) -> None:
     first, second = read_source_list(f"- {entry}\n- feed_url: z\n".encode())
     assert first.where == "line 1"
-    assert why in (first.error or "")
+    assert first.error
+    assert named in first.error
     assert second == SourceEntry("line 2", settings={"feed_url": "z"})
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("body", "named"),
     [
-        (b"- a: &x 1\n- b: *x\n", "Line 1: anchors and aliases"),
-        (b"- *x\n", "anchors and aliases"),
-        (b"- [unclosed", "This is not YAML: line"),
-        (b"- \x07", "This is not YAML"),
-        (b"feeds: []\n", "not feeds"),
-        (b"sources: []\nother: 1\n", "not other"),
-        (b"{}", "under `sources`"),
-        (b"some words", "no list of sources"),
-        (b"sources: 3", "no list of sources"),
-        (b"<html><body>login</body></html>", "not OPML"),
-        (b"- " + b"[" * 1_000_000, "Line 1: it is nested too deep"),
-        (b" " * (MAX_FILE_BYTES + 1), "larger than 8 MB"),
-        (b"- a\n---\n- b\n", "This is not YAML"),
+        (b"- a: &x 1\n- b: *x\n", "Line 1: "),
+        (b"- *x\n", "Line 1: "),
+        (b"- [unclosed", "YAML"),
+        (b"- \x07", "YAML"),
+        (b"feeds: []\n", "feeds"),
+        (b"sources: []\nother: 1\n", "other"),
+        (b"{}", "`sources`"),
+        (b"some words", ""),
+        (b"sources: 3", ""),
+        (b"<html><body>login</body></html>", "OPML"),
+        (b"- " + b"[" * 1_000_000, "Line 1: "),
+        (b" " * (MAX_FILE_BYTES + 1), "8 MB"),
+        (b"- a\n---\n- b\n", "YAML"),
     ],
 )
-def test_other_files_are_refused_with_the_reason(body: bytes, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+def test_other_files_are_refused_with_what_is_wrong(body: bytes, named: str) -> None:
+    with pytest.raises(Unreadable) as caught:
         read_source_list(body)
+    assert named in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [b"", b"sources:\n", b"[]", b"# nothing yet\n"])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.documents import verify
 from headwater.documents.verify import DocumentFault, Fault, Journal, Progress
+from tests.refusals import refused
 
 NOW, LATER = datetime(2026, 3, 12, 2, 0, tzinfo=UTC), datetime(2026, 3, 13, 2, 0, tzinfo=UTC)
 
@@ -79,14 +80,14 @@ def test_a_restart_begins_again(tmp_path: Path) -> None:
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     with contextlib.closing(Journal(tmp_path / "journal", now=NOW, restart=False)) as journal:
         journal.add(*PAGES[0])
-        with pytest.raises(OperatorError, match="is running"):
+        with refused(Reason.BAD_REQUEST):
             Journal(tmp_path / "journal", now=NOW, restart=True)
     assert reopen(tmp_path / "journal").after == 10
 
 
 def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OperatorError, match="cannot be written to .*file/journal"):
+    with refused(Reason.FOLDER_UNUSABLE, "file/journal"):
         Journal(tmp_path / "file/journal", now=NOW, restart=False)
 
 
