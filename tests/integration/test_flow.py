@@ -262,7 +262,7 @@ async def test_bad_source_settings_are_refused_with_the_field(
 @pytest.mark.both_servers
 async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, harness: AppHarness) -> None:
     """Spec 3.2."""
-    body = "<rss version='2.0'><channel><title>t</title><item><link>http://news.test/a</link></item></channel></rss>"
+    body = "<rss version='2.0'><channel><title>The News</title><item><link>http://news.test/a</link></item></channel></rss>"
     site.answers[FEED] = [Answer(body), Answer(body + " ")]
     await harness.operations.sources.add(FEED)
     first = (await harness.operations.sources.show("news.test")).last_items

@@ -44,8 +44,9 @@ def pages_found(*, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def step(sentence: str) -> None:
-    """Show what a command does now."""
-    console.print(f"[dim]{plain(sentence)} ...[/]")
+    """Show in a terminal what a command does now."""
+    if console.is_terminal:
+        console.print(f"[dim]{plain(sentence)} ...[/]")
 
 
 def added(source: "AddedSource") -> None:
