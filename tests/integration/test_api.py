@@ -1,5 +1,7 @@
 """The HTTP API, served for real (spec 6.7, 8.1)."""
 
+import json
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -198,3 +200,25 @@ async def test_a_foreign_host_name_does_not_reach_a_loopback_api(api: Api) -> No
 async def test_openapi_lists_the_routes(api: Api) -> None:
     _, described = await api.get("/openapi.json")
     assert {"/health", "/ready", "/documents", "/search", "/sources"} <= set(described["paths"])
+
+
+async def test_openapi_requires_each_field_of_an_answer(api: Api) -> None:
+    """Spec 8.1: an answer has all fields, so a generated client needs no check for a missing one."""
+    _, described = await api.get("/openapi.json")
+    schemas = described["components"]["schemas"]
+    answers = "#/components/schemas/([A-Za-z-]+)"
+    waiting = [
+        name
+        for path in described["paths"].values()
+        for call in path.values()
+        for name in re.findall(answers, json.dumps(call["responses"]))
+    ]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += re.findall(answers, json.dumps(schemas[name]))
+    assert {"DocumentPage", "ErrorBody"} <= seen
+    for name in seen:
+        assert {*schemas[name].get("properties", ())} == {*schemas[name].get("required", ())}, name

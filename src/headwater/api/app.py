@@ -178,10 +178,7 @@ def _require_token(app: FastAPI, operations: Operations) -> None:
 
 
 def _error(status: int, reason: Reason, message: str, run_id: int | None = None) -> JSONResponse:
-    content = asdict(ErrorAnswer(ErrorBody(reason, message, run_id)))
-    if reason is not Reason.RUN_UNDER_WAY:
-        del content["error"]["run_id"]
-    return JSONResponse(content, status_code=status)
+    return JSONResponse(asdict(ErrorAnswer(ErrorBody(reason, message, run_id))), status_code=status)
 
 
 def _is_loopback(host: str) -> bool:

@@ -18,7 +18,7 @@ class ErrorBody:
     message: str
     """A sentence for a person."""
     run_id: int | None = None
-    """With `run_under_way`: the running run. Null if a poll is running."""
+    """With `run_under_way`: the running run. Null if a poll is running, and with all other reasons."""
 
 
 @record

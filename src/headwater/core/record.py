@@ -19,7 +19,11 @@ def record(cls: type[T]) -> type[T]:
 
     A request body with a field that the class does not have is refused.
     """
-    cls.__pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}  # type: ignore[attr-defined]
+    cls.__pydantic_config__ = {  # type: ignore[attr-defined]
+        "use_attribute_docstrings": True,
+        "extra": "forbid",
+        "json_schema_serialization_defaults_required": True,  # an answer has all fields
+    }
     cls.__get_pydantic_json_schema__ = classmethod(_describe_inherited_fields)  # type: ignore[attr-defined]
     make: Callable[[type[T]], type[T]] = dataclass(frozen=True, slots=True)
     return make(cls)
