@@ -356,24 +356,6 @@ async def test_the_client_reuses_a_connection_unless_its_response_broke() -> Non
         assert site.connections == 2
 
 
-async def test_the_connection_limit_holds_and_a_wait_for_a_slot_is_no_timeout() -> None:
-    busy, most = 0, 0
-
-    async def script(writer: asyncio.StreamWriter) -> None:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        await asyncio.sleep(0.1)
-        busy -= 1
-        writer.write(page(b""))
-
-    limits = Limits(connect_seconds=0.9, read_seconds=5, total_seconds=5)
-    async with web(script) as site, a_client(max_connections=2) as client:
-        visits = [client.request("GET", site.root + "/", user_agent="x", limits=limits) for _ in range(22)]
-        assert {response.status for response in await asyncio.gather(*visits)} == {200}
-    assert most == 2
-
-
 async def test_connect_to_replaces_the_address_but_not_the_host_header(
     names: dict[str, list[str] | Exception],
 ) -> None:
@@ -879,21 +861,3 @@ def test_any_text_as_url_raises_only_errors_of_ours(text: str) -> None:
                     await client.request("GET", "http://" + text, user_agent="x", limits=HASTY)
 
     asyncio.run(scenario())
-
-
-async def test_a_cancelled_request_releases_its_connection_slot() -> None:
-    asked = asyncio.Event()
-
-    async def script(writer: asyncio.StreamWriter) -> None:
-        if not asked.is_set():
-            asked.set()
-            await hang(writer)
-        await respond(page(b"next"))(writer)
-
-    async with web(script) as site, a_client(max_connections=1) as client:
-        visiting = asyncio.create_task(client.request("GET", site.root + "/", user_agent="x", limits=SMALL))
-        await asyncio.wait_for(asked.wait(), 5)
-        visiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await visiting
-        assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == b"next"

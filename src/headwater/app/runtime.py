@@ -11,7 +11,7 @@ from headwater import __version__
 from headwater.canonical.projection import Projection
 from headwater.canonical.redis import open_redis
 from headwater.canonical.run import CanonicalRunner
-from headwater.changes.outbox import DELIVERIES_AT_ONCE, Outbox
+from headwater.changes.outbox import Outbox
 from headwater.changes.webhooks import WebhookSender
 from headwater.core.api_budget import Split
 from headwater.core.settings import Settings, split_connect_to
@@ -67,9 +67,9 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
 
     _allow_open_files()
     settings = context.settings
-    client = _make_client(context, settings.fetch_workers + settings.poll_concurrency)
-    # Receivers that hang must not use the connections of pages.
-    webhook_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
+    client = _make_client(context)
+    # A receiver on our own network answers while we are offline. It must not count as a site that answers.
+    webhook_client = _make_client(context)
     async with (
         make_sandbox(settings) as sandbox,
         client,
@@ -101,7 +101,7 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _make_client(context: DatabaseContext, max_connections: int) -> "HttpClient":
+def _make_client(context: DatabaseContext) -> "HttpClient":
     from headwater.http.client import HttpClient  # the import takes long, and most commands use no network
 
     settings = context.settings
@@ -109,7 +109,6 @@ def _make_client(context: DatabaseContext, max_connections: int) -> "HttpClient"
         guard=AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks),
         clock=context.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
-        max_connections=max_connections,
     )
 
 

@@ -27,7 +27,7 @@ from headwater.db.pool import AWAY, Connection
 
 log = structlog.get_logger()
 
-DELIVERIES_AT_ONCE = 64
+_DELIVERIES_AT_ONCE = 64
 LONGEST_WAIT = timedelta(hours=1)
 MOST_ATTEMPTS = 20
 FAILURES_BEFORE_A_PAUSE = 3
@@ -152,7 +152,7 @@ class DelivererRole:
             log.warning("delivery.release_failed", deliveries=len(late), error=str(error))
 
     async def _start_due(self) -> None:
-        room = DELIVERIES_AT_ONCE - len(self.under_way)
+        room = _DELIVERIES_AT_ONCE - len(self.under_way)
         if room <= 0:
             return
         for delivery in await self.outbox.claim(room):

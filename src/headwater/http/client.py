@@ -58,12 +58,9 @@ class HttpClient:
     guard: AddressGuard
     clock: Callable[[], datetime]
     connect_to: ConnectTo = field(default_factory=dict)
-    max_connections: int = 100
 
     def __post_init__(self) -> None:
         self.resolver = GuardedResolver(self.guard, self.connect_to)
-        # The connector's own limit would count the wait for a slot as time of the host.
-        self._connection_slots = asyncio.Semaphore(self.max_connections)
         self.offline_detector = OfflineDetector()
         self.used_connections: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
@@ -116,33 +113,32 @@ class HttpClient:
         """
         assert self._session is not None, "HttpClient is used inside `async with`"
         loop = asyncio.get_running_loop()
-        async with self._connection_slots:
-            if permit:
-                await permit()
-            seconds = limits.total_seconds
-            if limits.ends_at is not None:
-                seconds = min(seconds, (limits.ends_at - self.clock()).total_seconds())
-            deadline = loop.time() + seconds
-            sending = _Sending(self, on_sent, deadline, limits.ends_at)
-            _sending.set(sending)
-            try:
-                async with (
-                    asyncio.timeout_at(deadline),
-                    self._session.request(
-                        method,
-                        _parse_normalized(url),
-                        headers={"Accept-Encoding": ACCEPT_ENCODING, "User-Agent": user_agent, **headers},
-                        data=body,
-                        allow_redirects=False,
-                        timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
-                    ) as answer,
-                ):
-                    # An exit with part of the body unread closes the connection.
-                    content = await _read_body(answer, url, limits)
-            except HeadwaterError:
-                raise
-            except Exception as error:
-                raise await self.classify_error(error, url) from error
+        if permit:
+            await permit()
+        seconds = limits.total_seconds
+        if limits.ends_at is not None:
+            seconds = min(seconds, (limits.ends_at - self.clock()).total_seconds())
+        deadline = loop.time() + seconds
+        sending = _Sending(self, on_sent, deadline, limits.ends_at)
+        _sending.set(sending)
+        try:
+            async with (
+                asyncio.timeout_at(deadline),
+                self._session.request(
+                    method,
+                    _parse_normalized(url),
+                    headers={"Accept-Encoding": ACCEPT_ENCODING, "User-Agent": user_agent, **headers},
+                    data=body,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
+                ) as answer,
+            ):
+                # An exit with part of the body unread closes the connection.
+                content = await _read_body(answer, url, limits)
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            raise await self.classify_error(error, url) from error
         assert sending.sent_at is not None
         return Response(
             url=url,
