@@ -339,20 +339,44 @@ async def test_a_retry_during_a_hand_off_of_the_payload_leaves_it_to_the_new_job
     assert await jobs(harness) == [("a", "failed", "not_found"), ("a", "queued", None)]
 
 
-async def test_a_failed_job_whose_page_was_fetched_since_is_ready_without_another_visit(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 7.3: already fetched."""
+async def test_a_failed_job_is_ready_when_its_page_is_fetched_later(site: Site, harness: AppHarness) -> None:
+    """Spec 7.3: any terminal change of the URL settles the job, also a fetch after the job failed."""
     listing(site, a="A")
     await sync(harness)
     await harness.work()
     serving(site, "a")
     await harness.operations.frontier.retry([address("a")])
     await harness.work()
-    assert await jobs(harness) == [("a", "failed", "not_found")]
+    assert await jobs(harness) == [("a", "ready", None)]
     (job,) = await listed(harness)
-    assert (await harness.operations.handoffs.retry_job(job.job_id)).status is JobStatus.READY
+    assert job.document_id is not None
+    assert job.settled_at is not None
     assert site.visits(address("a")) == 2
+
+
+async def test_a_failed_job_follows_a_page_that_moved_before_its_retry(site: Site, harness: AppHarness) -> None:
+    """Spec 7.3: the end of the redirect settles the job."""
+    listing(site, a="A")
+    await sync(harness)
+    await harness.work()
+    site.answers[address("a")] = to("http://other.test/far")
+    site.answers["http://other.test/far"] = Answer(page("moved"), headers=HTML)
+    await harness.operations.frontier.retry([address("a")])
+    await harness.work()
+    (job,) = await listed(harness)
+    assert (job.status, job.url) == ("ready", "http://other.test/far")
+
+
+async def test_a_failed_job_stays_failed_when_its_item_has_a_newer_job(site: Site, harness: AppHarness) -> None:
+    """Spec 7.3: only the last payload of an item waits for its page."""
+    listing(site, a="A")
+    await sync(harness)
+    await harness.work()
+    listing(site, a="Another title")
+    await sync(harness)
+    serving(site, "a")
+    await harness.work()
+    assert await jobs(harness) == [("a", "failed", "not_found"), ("a", "ready", None)]
 
 
 async def test_the_database_refuses_two_jobs_for_one_payload_and_failures_without_reason(

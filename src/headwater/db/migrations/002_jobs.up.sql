@@ -23,6 +23,7 @@ CREATE UNIQUE INDEX ingestion_jobs_payload ON ingestion_jobs (reference_id, payl
     WHERE status IN ('queued', 'ready');
 CREATE INDEX ingestion_jobs_reference ON ingestion_jobs (reference_id, job_id);
 CREATE INDEX ingestion_jobs_waiting ON ingestion_jobs (url_id) WHERE status = 'queued';
+CREATE INDEX ingestion_jobs_settled ON ingestion_jobs (url_id) WHERE status <> 'queued';
 CREATE INDEX ingestion_jobs_successors ON ingestion_jobs (job_id) WHERE is_successor;
 CREATE INDEX ingestion_jobs_source ON ingestion_jobs (source_id, job_id);
 CREATE INDEX ingestion_jobs_run ON ingestion_jobs (scrape_run_id, job_id) WHERE scrape_run_id IS NOT NULL;
@@ -67,19 +68,33 @@ SET enable_seqscan = off AS $$
       AND (ended.status <> 'pending' OR j.url_id <> ended.id)
 $$;
 
--- Settle the jobs of each URL that ends. Most URLs have no job: that costs one search in a small index for each URL.
+-- Settle the jobs of each URL that ends. If the page is stored now, or has moved, the newest failed job of each item waits
+-- for it again. Most URLs have no job: that costs one search in two small indexes for each URL.
 CREATE FUNCTION settle_waiting_jobs() RETURNS trigger LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
 DECLARE
     jobs bigint[];
+    reopened bigint[];
 BEGIN
     SELECT array_agg(waiting.job_id) INTO jobs
     FROM new_rows CROSS JOIN LATERAL (
         SELECT job_id FROM ingestion_jobs WHERE url_id = new_rows.id AND status = 'queued' OFFSET 0
     ) waiting
     WHERE new_rows.status <> 'pending';
-    IF jobs IS NOT NULL THEN
-        PERFORM settle_jobs(jobs);
+    SELECT array_agg(failed.job_id) INTO reopened
+    FROM new_rows CROSS JOIN LATERAL (
+        SELECT j.job_id FROM ingestion_jobs j
+        WHERE j.url_id = new_rows.id AND j.status <> 'queued' AND (j.status = 'failed') IS TRUE
+          AND NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.job_id > j.job_id)
+        OFFSET 0
+    ) failed
+    WHERE new_rows.status = 'fetched' OR new_rows.redirect_target IS NOT NULL AND new_rows.reason = 'redirect';
+    IF reopened IS NOT NULL THEN
+        UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL
+        WHERE job_id = ANY (reopened) AND (status = 'failed') IS TRUE;
+    END IF;
+    IF jobs IS NOT NULL OR reopened IS NOT NULL THEN
+        PERFORM settle_jobs(jobs || reopened);
     END IF;
     RETURN NULL;
 END $$;
