@@ -407,6 +407,19 @@ async def test_an_article_follows_its_document_and_keeps_its_expiry(
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
 
 
+async def test_the_article_of_a_deleted_document_leaves_redis(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
+    """Spec 5.6: PostgreSQL decides, and the article of a deleted document is gone."""
+    pages(site, "a")
+    await add_feed(harness)
+    await canonical_run(harness)
+    assert redis_server.article(uid_of(A))
+    await harness.operations.documents.delete((await harness.documents())[A].id)
+    await canonical_run(harness)
+    assert not redis_server.article(uid_of(A))
+
+
 async def test_an_article_has_the_corrected_headline(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:

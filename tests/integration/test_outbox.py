@@ -73,8 +73,8 @@ async def count_changes(database: Database, name: str, times: int) -> None:
     await write_all(database, name)
     async with database.connection() as connection:
         await connection.execute(
-            "INSERT INTO changes (url_id, revision, changed_at) "
-            "SELECT url_id, 1, now() FROM documents, generate_series(1, $1) ORDER BY 1",
+            "INSERT INTO changes (url_id, document_id, revision, changed_at) "
+            "SELECT url_id, id, 1, now() FROM documents, generate_series(1, $1) ORDER BY 1",
             times,
         )
 

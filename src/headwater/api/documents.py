@@ -1,9 +1,10 @@
-"""Routes that read documents and explain URLs."""
+"""Routes that read and delete documents and explain URLs."""
 
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
+from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
 
@@ -23,8 +24,11 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
         """List documents, newest first."""
         return await documents.list_page(limit=limit, before=before, source=source)
 
+    app.get("/disk", tags=[_TAG])(operations.upkeep.measure_disk)
     app.get("/why", tags=[_TAG])(operations.why)
     app.get("/documents/{document_id}", tags=[_TAG])(documents.get)
+
+    app.delete("/documents/{document_id}", tags=[_TAG], dependencies=TOKEN)(documents.delete)
 
     @app.get("/documents/{document_id}/markdown", tags=[_TAG], response_class=Response)
     async def get_markdown(document_id: int) -> Response:

@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from headwater.core.errors import HandoffsMissing
+from headwater.core.errors import HandoffsMissing, StorageFailed
 from headwater.core.waiting import wait_for
-from headwater.db import canonical, changes, frontier, handoffs, runs, sources
+from headwater.db import canonical, changes, deletions, frontier, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
+from headwater.documents.deletion import Retention, remove_unused_files
 from headwater.frontier import rescue
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 
@@ -69,9 +70,11 @@ class MaintenanceRole:
     on_rescue: Callable[[int], None] = lambda _: None
     interval_seconds: float = 5.0
     _sweeper: rescue.Sweeper = field(init=False)
+    _retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
         self._sweeper = rescue.Sweeper(self.context.database)
+        self._retention = Retention(self.context)
 
     async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
         """Run until `stop`."""
@@ -93,6 +96,8 @@ class MaintenanceRole:
             lambda: transact(changes.number_changes),
             self._wake_hosts,
             lambda: transact(frontier.merge_frontier_counts),
+            lambda: transact(deletions.merge_source_sizes),
+            self._delete,
             self._prune,
         ):
             try:
@@ -116,6 +121,14 @@ class MaintenanceRole:
     async def _wake_hosts(self) -> None:
         if woken := await self._sweeper.sweep():
             log.warning("hosts.woken", hosts=woken)
+
+    async def _delete(self) -> None:
+        if expired := await self._retention.step():
+            log.info("documents.expired", documents=expired)
+        try:
+            await remove_unused_files(self.context)
+        except StorageFailed as error:
+            log.warning("raw_files.not_removed", error=str(error))
 
     async def _prune(self) -> None:
         keep = timedelta(days=self.context.settings.fetch_log_days)

@@ -170,6 +170,8 @@ def write_attempt(attempt: CanonicalAttempt, now: datetime) -> Iterator[Command]
         yield from _write_article(attempt, attempt.article, now)
     elif attempt.code:
         yield ("ZADD", FAILURES, moment, f"{attempt.uid}:{attempt.code}")
+    if attempt.is_deleted:
+        yield ("DEL", ARTICLE + attempt.uid.encode())
     yield ("SADD", ATTEMPTED, attempt.uid)
     yield from date_members(ATTEMPTED, {attempt.uid: moment}, ATTEMPT_LIFE)
 

@@ -48,7 +48,7 @@ class NewWebhook:
     name: str
     url: str
     events: list[str] | None = None
-    """By default all: `document.ready`, `job.failed`."""
+    """By default all: `document.ready`, `document.deleted`, `job.failed`."""
     since: str | None = None
     """The cursor, day or time of the first change to deliver; by default now."""
 

@@ -14,7 +14,7 @@ from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, Yes, configuration, confirm, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
-from headwater.cli.documents import diff, normalize, search, why
+from headwater.cli.documents import diff, document_app, normalize, search, why
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
@@ -47,6 +47,7 @@ app = typer.Typer(
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 for group, name in (
     (source_app, "source"),
+    (document_app, "document"),
     (migrate_app, "migrate"),
     (frontier_app, "frontier"),
     (canonical_app, "canonical"),

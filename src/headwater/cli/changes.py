@@ -24,7 +24,7 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Parked deli
 Everything = Annotated[bool, typer.Option("--all", help="All parked deliveries.")]
 
 _RECENT = timedelta(days=1)
-_COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "failed": "red"}
+_COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "deleted": "red", "failed": "red"}
 
 
 def new(
@@ -62,11 +62,11 @@ def _print_page(page: "ChangePage") -> None:
 def _print_changes(changes: "Sequence[Change]") -> None:
     for change in changes:
         title = (change.document.title or "(no title)") if change.document else ""
-        subject = f"job {change.job.id}" if change.job else title
+        subject = f"job {change.job.id}" if change.job else f"document {change.deleted.id}" if change.deleted else title
         colour = _COLOURS[change.what]
         console.print(f"{change.at:%Y-%m-%d %H:%M}  [{colour}]{change.what:<9}[/]  {plain(subject)}")
-        if change.job:
-            console.print(f"{'':<29}{change.job.message}")
+        if cause := change.job or change.deleted:
+            console.print(f"{'':<29}{cause.message}")
         console.print(f"{'':<29}[dim]{plain(change.url)}[/]")
 
 
@@ -74,7 +74,9 @@ def _print_changes(changes: "Sequence[Change]") -> None:
 def add(
     name: Annotated[str, typer.Argument(help="A name for the webhook.")],
     url: Annotated[str, typer.Argument(help="The address that deliveries are posted to.")],
-    event: Annotated[list[str] | None, typer.Option(help="document.ready or job.failed; by default both.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option(help="document.ready, document.deleted or job.failed; by default all.")
+    ] = None,
     since: Annotated[str | None, typer.Option(help="A cursor, a day or a time (UTC); by default now.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -11,14 +11,14 @@ from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 from rich.text import Text
 
-from headwater.cli.common import Json, run, run_local, settings_with_logs, wait
+from headwater.cli.common import Json, Yes, confirm, run, run_local, settings_with_logs, wait
 from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console, plain, visible
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
     from headwater.documents.normalize import NormalizedFile
-    from headwater.documents.operations import DocumentDiff, Hit
+    from headwater.documents.operations import Document, DocumentDiff, Hit
     from headwater.explain.report import Why
 
 _MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")
@@ -26,6 +26,7 @@ _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one w
 _WHY_MARGIN, _WHY_WIDTH = 10, 80
 _STYLES = {"added": "green", "removed": "red strike", "same": ""}
 _MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}
+document_app = typer.Typer(help="The documents.", no_args_is_help=True)
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
@@ -87,6 +88,23 @@ def _break_lines(text: str, width: int) -> list[str]:
             else:
                 lines.append(part)
     return [line for line in lines if line]
+
+
+@document_app.command("delete")
+def document_delete(
+    document: Annotated[str, typer.Argument(help="The id of a document, or its URL.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a document with its revisions and its raw file. Its page is fetched again only by `frontier retry`."""
+
+    async def find(operations: "LocalOperations") -> "Document":
+        return await operations.documents.get(await operations.documents.find(document))
+
+    found = run_local(find)
+    confirm(f"Delete document {found.id}, {visible(found.url)}?", yes=yes)
+    deleted = run_local(lambda operations: operations.documents.delete(found.id))
+    print_result(deleted, lambda _: console.print(f"Deleted document {deleted.id}."), as_json=as_json)
 
 
 def diff(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.db.budgets import HostBudget
     from headwater.discovery.source_operations import AddedSource, DiscoveredSources, PolledSource, SyncedSource
     from headwater.discovery.trial import TrialStage
+    from headwater.documents.upkeep import DiskUse
     from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod, SourceSummary
     from headwater.sources.operations import ImportedSources, RemovedSource
 
@@ -204,6 +206,15 @@ def removed(source: "RemovedSource") -> None:
     what = "its items and documents are kept" if source.kept else "it had no items"
     ended = f"; {source.ended_urls:,} queued pages will not be fetched" if source.ended_urls else ""
     console.print(f"Removed source {plain(source.name)}: {what}{ended}.")
+
+
+def disk(use: "DiskUse") -> None:
+    """Show the disk use of each source, and of the database."""
+    grid = Table("source", "documents", "raw files", "texts", box=None, pad_edge=False)
+    for size in use.sources:
+        grid.add_row(plain(size.name), f"{size.documents:,}", decimal(size.raw_bytes), decimal(size.text_bytes))
+    console.print(grid)
+    console.print(f"The database uses {decimal(use.database_bytes)} in all.")
 
 
 def imported(result: "ImportedSources") -> None:

@@ -176,6 +176,15 @@ def source_new_kind(
     typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
 
 
+@source_app.command("disk")
+def source_disk(
+    name: Annotated[str | None, typer.Argument(help="A source; by default all.")] = None, as_json: Json = False
+) -> None:
+    """Show the disk use of each source, the largest first, and of the database."""
+    found = run_local(lambda operations: operations.upkeep.measure_disk(name))
+    _print(found, show_sources.disk, as_json=as_json)
+
+
 @source_app.command("budgets")
 def source_budgets(as_json: Json = False) -> None:
     """Show the budget of each source at the APIs behind api.data.gov, and what it spent in the last hour."""

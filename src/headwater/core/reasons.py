@@ -96,6 +96,8 @@ class Reason(StrEnum):
     BODY_TOO_LARGE = "body_too_large", POLICY, "The body is larger than the limit."
     TOO_LARGE = "too_large", POLICY, "The PDF has more pages or more text than the limit."
     SOURCE_REMOVED = "source_removed", POLICY, "Its source was removed before it was fetched."
+    DELETED = "deleted", POLICY, "An operator deleted the document. It is fetched again only on request."
+    EXPIRED = "expired", POLICY, "The source keeps documents for some days only, and deleted this one."
     INVALID_URL = "invalid_url", POLICY, "The URL cannot be used."
 
     # The state of a hand-off or a delivery.

@@ -88,6 +88,7 @@ class CanonicalAttempt:
     categories: list[str]
     attempted_at: datetime
     code: str | None
+    is_deleted: bool  # its document was deleted
     article: CanonicalArticle | None
 
 

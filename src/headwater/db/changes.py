@@ -29,6 +29,7 @@ class Event(StrEnum):
     """The events that a webhook can subscribe to."""
 
     DOCUMENT_READY = "document.ready"  # a document is new or has changed
+    DOCUMENT_DELETED = "document.deleted"
     JOB_FAILED = "job.failed"
 
 
@@ -56,12 +57,23 @@ class ChangedDocument:
 
 
 @record
+class DeletedDocument:
+    """A document that an operator, a purge or the retention of its source deleted."""
+
+    id: int
+    reason: Reason
+    """A code from the closed list of reasons."""
+    message: str
+    """A sentence for a person."""
+
+
+@record
 class FailedJob:
     """A job, its item, and why the job failed."""
 
     id: int
-    reference_id: str
-    """The id of its item."""
+    reference_id: str | None
+    """The id of its item; null if its source was purged."""
     reason: Reason
     """A code from the closed list of reasons."""
     message: str
@@ -70,19 +82,21 @@ class FailedJob:
 
 @record
 class Change:
-    """A document that is new, has a new text or was corrected; or a job that failed.
+    """A document that is new, has a new text, was corrected or was deleted; or a job that failed.
 
-    A correction changes title, byline, date, language, picture or abstract. It makes no revision.
+    A correction changes title, byline, date, language, picture or abstract. It makes no revision. All earlier changes
+    of a deleted document are read as its deletion.
     """
 
     event: Event
-    what: Literal["new", "changed", "corrected", "failed"]
+    what: Literal["new", "changed", "corrected", "deleted", "failed"]
     cursor: str
     """The place of the change in the feed: `since=CURSOR` begins with the next change."""
     at: datetime
     url: str
     source: str | None
     document: ChangedDocument | None
+    deleted: DeletedDocument | None
     job: FailedJob | None
 
 
@@ -239,13 +253,17 @@ async def read_changes(connection: Connection, positions: Collection[int]) -> di
 
 
 def _change(row: Any) -> Change:
-    document = job = None
-    if row["revision"] is not None:
-        document = {**row, "id": row["document_id"], "content_hash": row["content_hash"].hex()}
+    document = deleted = job = None
+    if row["job_id"] is not None:
+        event, job = Event.JOB_FAILED, {**row, "id": row["job_id"], "message": Reason.of(row["reason"]).sentence}
+    elif row["what"] == "deleted":
+        event = Event.DOCUMENT_DELETED
+        deleted = {**row, "id": row["document_id"], "message": Reason.of(row["reason"]).sentence}
     else:
-        job = {**row, "id": row["job_id"], "message": Reason.of(row["reason"]).sentence}
-    event = Event.DOCUMENT_READY if document else Event.JOB_FAILED
-    return to_record(Change, row, event=event, cursor=format_cursor(row["position"]), document=document, job=job)
+        event = Event.DOCUMENT_READY
+        document = {**row, "id": row["document_id"], "content_hash": row["content_hash"].hex()}
+    cursor = format_cursor(row["position"])
+    return to_record(Change, row, event=event, cursor=cursor, document=document, deleted=deleted, job=job)
 
 
 async def add_webhook(

@@ -135,7 +135,12 @@ class DocumentCounts(NamedTuple):
 async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: datetime) -> set[bytes]:
     """Save each text once. Returns the hashes of the new texts."""
     rows = await connection.fetch(query("save_texts"), list(texts), list(texts.values()), now)
-    return {row["content_hash"] for row in rows}
+    new = {row["content_hash"] for row in rows}
+    if known := texts.keys() - new:
+        kept = {row["content_hash"] for row in await connection.fetch(query("keep_texts"), list(known))}
+        if known - kept:  # a deletion of the last document with such a text has just ended
+            new |= await save_texts(connection, {digest: texts[digest] for digest in known - kept}, now)
+    return new
 
 
 async def save_document(

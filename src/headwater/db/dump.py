@@ -34,6 +34,8 @@ TABLES = (
     "texts",
     "documents",
     "document_revisions",
+    "unused_raw_files",
+    "source_sizes",
     "daily_index",
     "days_read",
     "runs",

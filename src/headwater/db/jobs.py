@@ -29,6 +29,7 @@ class PageStatus(StrEnum):
     FETCHING = "fetching"
     FETCHED = "fetched"
     DEAD = "dead"
+    DELETED = "deleted"  # only a request of an operator fetches it again
 
 
 @record
@@ -137,10 +138,11 @@ async def promote_successors(connection: Connection, limit: int, priority: int, 
     rows = await connection.fetch(query("ready_successors"), limit)
     if not rows:
         return 0
-    await frontier.retry_urls(connection, [row["page_id"] for row in rows if row["has_ended"]], priority, now)
+    await frontier.retry_urls(connection, [row["page_id"] for row in rows if row["is_to_fetch"]], priority, now)
     await connection.execute(
         query("promote_successors"), [row["job_id"] for row in rows], [row["page_id"] for row in rows], now
     )
+    await connection.execute(query("settle_jobs"), [row["job_id"] for row in rows])  # of pages that were deleted
     return len(rows)
 
 

@@ -13,12 +13,14 @@ from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import documents
 from headwater.db.context import DatabaseContext
+from headwater.db.deletions import find_document_url
 from headwater.db.documents import Document as Document
 from headwater.db.documents import DocumentCounts, DocumentLine, RevisionText
 from headwater.db.documents import Hit as Hit
 from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, get_stored_document
+from headwater.documents.deletion import delete_documents, remove_unused_files
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.documents.verify import normalize_again
 from headwater.frontier.submit import find_url
@@ -67,6 +69,13 @@ class DocumentDiff(TextDiff):
     after_fetched_at: datetime
 
 
+@record
+class DeletedDocument:
+    """A document that was deleted."""
+
+    id: int
+
+
 class DocumentOperations:
     """Operations on documents."""
 
@@ -95,6 +104,24 @@ class DocumentOperations:
         if document is None:
             raise _unknown(document_id)
         return document
+
+    async def delete(self, document_id: int) -> DeletedDocument:
+        """Delete a document, its revisions and its raw file. Its page is fetched again only on request."""
+        _check_id(document_id)
+        context = self._context
+
+        async def work(connection: Connection) -> bool:
+            url_id = await find_document_url(connection, document_id)
+            if url_id is None:
+                raise _unknown(document_id)
+            return bool(await delete_documents(connection, [url_id], Reason.DELETED, context.clock.now()))
+
+        if not await context.database.transact(work):
+            raise HeadwaterError(
+                f"A worker fetches the page of document {document_id} now. Try again in a moment.", reason=Reason.BUSY
+            )
+        await remove_unused_files(context)
+        return DeletedDocument(document_id)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> Hits:
         """Search titles and texts, best first."""

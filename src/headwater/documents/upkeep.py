@@ -10,8 +10,9 @@ from headwater.core.errors import BadRequest, FolderUnusable, OperatorError, Sto
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.settings import Settings
-from headwater.db import sources
+from headwater.db import deletions, sources
 from headwater.db.context import DatabaseContext
+from headwater.db.deletions import SourceSize
 from headwater.db.pool import AWAY
 from headwater.db.verify import documents_to_verify, extent_to_verify
 from headwater.documents.verify import DocumentFault, Fault, Journal, Verifier
@@ -92,8 +93,17 @@ class RestoreReport(BackupReport):
     differing_files: list[str]
 
 
+@record
+class DiskUse:
+    """The disk use of sources, the largest first."""
+
+    sources: list[SourceSize]
+    database_bytes: int
+    """The size of the whole database, with its indexes, queues and logs."""
+
+
 class UpkeepOperations:
-    """Sweep the drafts of killed writers, and verify the documents."""
+    """Sweep the drafts of killed writers, verify the documents, and report sizes."""
 
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
@@ -126,6 +136,14 @@ class UpkeepOperations:
             sources=sweeps,
             without_source=[folder for folder in folders if folder not in names],
         )
+
+    async def measure_disk(self, source: str | None = None) -> DiskUse:
+        """Return the disk use of all sources, or of one. Counters have the numbers."""
+        async with self._context.database.connection() as connection:
+            sizes = await deletions.list_sizes(connection, source)
+            if not sizes and source is not None:
+                raise sources.unknown_source(source)
+            return DiskUse(sizes, await deletions.read_database_size(connection))
 
     @contextlib.asynccontextmanager
     async def verify(

@@ -72,6 +72,8 @@ def _describe_end(why: Why) -> str:
         return f"Nothing more, although robots.txt allows the page now. {again} tries it again."
     if why.reason is Reason.SOURCE_REMOVED:
         return f"Nothing more, unless a source lists the page again. {again} tries it again."
+    if why.reason in (Reason.DELETED, Reason.EXPIRED):
+        return f"Nothing more: its document was deleted. {again} fetches it again."
     return f"Nothing more: Headwater gave the page up. {again} tries it again."
 
 

@@ -97,7 +97,7 @@ def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> Hando
     if page is PageStatus.NONE:
         return HandoffDecision(Reason.PAGE_NOT_FETCHED)
     newest = max(past.values(), key=lambda job: job.id, default=None)
-    if same and same is newest and page is PageStatus.DEAD:
+    if same and same is newest and page in (PageStatus.DEAD, PageStatus.DELETED):
         return HandoffDecision(Reason.INGESTION_JOB_ALREADY_FAILED)
     has_changed = newest is not None and newest is not same
     return HandoffDecision(

@@ -26,6 +26,7 @@ from headwater.storage.folder import raw_path
 _RANGES = (
     ("poll_interval_minutes", 1, 7 * 24 * 60),
     ("priority", 1, 10),
+    ("keep_days", 1, 36_500),
     ("timeout.connect", 0.1, 600),
     ("timeout.read", 0.1, 600),
     ("timeout.total", 0.1, 3600),
@@ -53,6 +54,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timezone: str | None = None  # None: the setting `timezone`
     poll_interval_minutes: int | None = None  # None: the setting of the same name
     priority: int = 5  # 1 (least) to 10
+    keep_days: int | None = None  # documents that were last fetched earlier are deleted; None: all are kept
     timeout: Timeout = Timeout()
     rate_per_second: float = 2.0  # its own requests; if a source sets it, it also limits the pages of one host
     concurrency: int = 4  # its own requests at the same time

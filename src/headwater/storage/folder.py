@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
@@ -100,6 +100,23 @@ class Corpus:
             if os.geteuid() == 0:  # fetchers of another user need the file too
                 os.chown(path, owner.st_uid, owner.st_gid)
         return path.open("r+b" if exclusive else "rb")  # network file systems let only a writer lock exclusively
+
+    def remove(self, paths: Iterable[str]) -> set[str]:
+        """Remove raw files, by the paths in their rows. Return the paths of those that are gone.
+
+        A running backup may need the files, so they stay until it has ended.
+        """
+        if not self.folder.is_dir():
+            return set()
+        gone = set()
+        with self._no_backup_starting() as backup_is_running:
+            for path in () if backup_is_running else paths:
+                try:
+                    (self.folder / path).unlink(missing_ok=True)
+                except OSError as error:
+                    raise StorageFailed(f"The raw file {path} cannot be removed: {error.strerror}.") from error
+                gone.add(path)
+        return gone
 
     @contextlib.contextmanager
     def _no_backup_starting(self) -> Iterator[bool]:

@@ -9,13 +9,19 @@ CREATE TABLE sources (
     page_delay_ms    int                            -- the pause between two pages of one host; NULL: no pause
         GENERATED ALWAYS AS (ceil(1000 / nullif((settings ->> 'rate_per_second')::float, 0))::int) STORED
         CHECK (page_delay_ms >= 0),
+    keep_days        int                            -- maintenance deletes older documents; NULL: it keeps all
+        GENERATED ALWAYS AS ((settings ->> 'keep_days')::int) STORED,
     enabled          boolean NOT NULL DEFAULT true,
     next_request_at  timestamptz,                   -- when any process may send its next request
     created_at       timestamptz NOT NULL,
     removed_at       timestamptz,                   -- a removed source keeps its name, its items and its URLs
+    purge_began_at   timestamptz,                   -- a purge deletes all of it, and this row last
     CONSTRAINT source_name_is_a_folder_name CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
-    CONSTRAINT settings_are_an_object CHECK (jsonb_typeof(settings) = 'object')
+    CONSTRAINT settings_are_an_object CHECK (jsonb_typeof(settings) = 'object'),
+    CONSTRAINT purged_source_is_removed CHECK (purge_began_at IS NULL OR removed_at IS NOT NULL)
 );
+CREATE INDEX sources_keeping_days ON sources (id) WHERE keep_days IS NOT NULL;
+CREATE INDEX sources_in_purge ON sources (id) WHERE purge_began_at IS NOT NULL;
 -- Only one source reads a feed, even if two people add it at once.
 CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE settings ? 'feed_url' AND removed_at IS NULL;
 
@@ -80,7 +86,7 @@ CREATE INDEX host_state_slash ON host_state (host) WHERE keeps_slash;
 -- Every URL that was ever seen, once. Claims do not touch this row.
 -- There is no foreign key for `host` and `source_id`. A submit would spend a fifth of its time to check the host and a
 -- tenth to check the source. No code deletes a host. Only a source without URLs is deleted, and each submit locks its
--- source against that (prevent_removal, or the row of its poll).
+-- source against that (prevent_removal, or the row of its poll). Only the purge of a source deletes URLs.
 -- No index has a column that the end of a fetch changes: the update then stays on its page and touches no index.
 CREATE TABLE url_frontier (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -109,11 +115,12 @@ CREATE INDEX url_frontier_source ON url_frontier (source_id, id);
 CREATE INDEX url_frontier_host ON url_frontier (host, id);
 CREATE INDEX url_frontier_parent ON url_frontier (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX url_frontier_aliases ON url_frontier (alias_of) WHERE alias_of IS NOT NULL;
+CREATE INDEX url_frontier_redirects ON url_frontier (redirect_target) WHERE redirect_target IS NOT NULL;
 -- Two pages of a source must not share one raw file. The order is byte by byte, so all paths in a folder are neighbors.
 CREATE INDEX url_frontier_subpath ON url_frontier (source_id, subpath COLLATE "C") WHERE subpath IS NOT NULL;
 
 -- The queue: one narrow row for each pending URL. A URL that has ended has no row.
--- There is no foreign key for `url_id`: a submit writes both rows in one transaction, and no code deletes a URL.
+-- There is no foreign key for `url_id`: a submit writes both rows in one transaction, and only an ended URL is deleted.
 CREATE TABLE frontier_queue (
     url_id          bigint PRIMARY KEY,
     politeness_key  text NOT NULL,
@@ -241,6 +248,7 @@ CREATE TABLE daily_index (
     PRIMARY KEY (source_id, day, item_id)
 );
 CREATE INDEX daily_index_day ON daily_index (day);
+CREATE INDEX daily_index_item ON daily_index (item_id);
 
 -- When all items of a day were last read. A day that is read long after its end lacks the items that changed since.
 CREATE TABLE days_read (
@@ -363,6 +371,56 @@ CREATE TABLE document_revisions (
 );
 CREATE INDEX document_revisions_text ON document_revisions (content_hash);
 
+-- Raw files without a document: it was deleted, or its raw file has another path now. Maintenance removes them.
+CREATE TABLE unused_raw_files (
+    url_id  bigint NOT NULL REFERENCES url_frontier,
+    path    text NOT NULL,
+    PRIMARY KEY (url_id, path)
+);
+
+-- The documents of each source, and the bytes of their raw files and texts, are the sums of these rows. Triggers add a row
+-- for each difference, so no transaction waits for another. Maintenance merges the rows.
+CREATE TABLE source_sizes (
+    source_id   int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    documents   bigint NOT NULL,
+    raw_bytes   bigint NOT NULL,
+    text_bytes  bigint NOT NULL     -- a text that several documents share counts for each of them
+);
+CREATE INDEX source_sizes_source ON source_sizes (source_id);
+
+CREATE FUNCTION count_new_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO source_sizes (source_id, documents, raw_bytes, text_bytes)
+    SELECT n.source_id, count(*), sum(n.raw_bytes), sum(octet_length(t.body))
+    FROM new_rows n JOIN texts t USING (content_hash) GROUP BY 1;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_new_documents();
+
+CREATE FUNCTION count_changed_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO source_sizes (source_id, documents, raw_bytes, text_bytes)
+    SELECT r.source_id, sum(r.n), sum(r.n * r.raw_bytes), sum(r.n * octet_length(t.body))
+    FROM (SELECT source_id, raw_bytes, content_hash, 1 AS n FROM new_rows
+          UNION ALL SELECT source_id, raw_bytes, content_hash, -1 FROM old_rows) r
+    JOIN texts t USING (content_hash)
+    GROUP BY 1 HAVING sum(r.n) <> 0 OR sum(r.n * r.raw_bytes) <> 0 OR sum(r.n * octet_length(t.body)) <> 0;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_changed AFTER UPDATE ON documents REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_changed_documents();
+
+CREATE FUNCTION count_deleted_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO source_sizes (source_id, documents, raw_bytes, text_bytes)
+    SELECT o.source_id, -count(*), -sum(o.raw_bytes), -sum(octet_length(t.body))
+    FROM old_rows o JOIN texts t USING (content_hash) GROUP BY 1;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_deleted AFTER DELETE ON documents REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_deleted_documents();
+
 -- Canonical articles -------------------------------------------------------------------------------------------------
 
 -- The URLs that sources with a category list, unchanged, and the URLs that other programs put into Redis.
@@ -417,20 +475,25 @@ CREATE TABLE changes (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,     -- in order for each URL
     position       bigint UNIQUE CHECK (position > 0),
     url_id         bigint NOT NULL,
-    revision       int CHECK (revision > 0),                            -- of the URL's document
+    url            text,                                                -- of a change that may outlive its URL
+    document_id    bigint,                                              -- there may be no such document any more
+    revision       int CHECK (revision > 0),                            -- of the document
     is_correction  boolean NOT NULL DEFAULT false,                      -- only other fields of the document changed
     job_id         bigint,
-    reason         text,                                                -- why the job failed
+    reason         text,                                                -- why the job failed or the document was deleted
     changed_at     timestamptz NOT NULL,
     -- This change is later than all changes before it. These changes have the same order by position and by time, so an
     -- index finds the first change since a time.
     advances_time  boolean NOT NULL DEFAULT false,
     CONSTRAINT change_is_of_a_document_or_a_job CHECK (num_nonnulls(revision, job_id) = 1),
-    CONSTRAINT change_of_a_job_has_a_reason CHECK ((job_id IS NULL) = (reason IS NULL)),
+    CONSTRAINT change_of_a_job_has_a_reason CHECK (job_id IS NULL OR reason IS NOT NULL),
+    CONSTRAINT deletion_names_its_document CHECK (revision IS NULL OR reason IS NULL OR num_nulls(document_id, url) = 0),
     CONSTRAINT correction_is_of_a_document CHECK (NOT is_correction OR revision IS NOT NULL)
 );
 CREATE INDEX changes_unnumbered ON changes (id) WHERE position IS NULL;
 CREATE INDEX changes_advancing_time ON changes (changed_at) WHERE advances_time;
+CREATE INDEX changes_deletions ON changes (document_id) WHERE revision IS NOT NULL AND reason IS NOT NULL;
+CREATE INDEX changes_jobs ON changes (job_id) WHERE job_id IS NOT NULL;
 
 -- The last position in use. The transaction that assigns the next positions locks this row.
 CREATE TABLE change_state (
@@ -441,7 +504,8 @@ INSERT INTO change_state DEFAULT VALUES;
 
 CREATE FUNCTION record_new_documents() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO changes (url_id, revision, changed_at) SELECT url_id, revision, fetched_at FROM new_rows ORDER BY id;
+    INSERT INTO changes (url_id, document_id, revision, changed_at)
+    SELECT url_id, id, revision, fetched_at FROM new_rows ORDER BY id;
     RETURN NULL;
 END $$;
 CREATE TRIGGER record_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new_rows
@@ -450,8 +514,8 @@ CREATE TRIGGER record_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new
 -- The query `save_document` compares the same columns.
 CREATE FUNCTION record_changed_documents() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO changes (url_id, revision, changed_at, is_correction)
-    SELECT n.url_id, n.revision, n.fetched_at, n.content_hash = o.content_hash
+    INSERT INTO changes (url_id, document_id, revision, changed_at, is_correction)
+    SELECT n.url_id, id, n.revision, n.fetched_at, n.content_hash = o.content_hash
     FROM new_rows n JOIN old_rows o USING (id)
     WHERE (n.content_hash, n.title, n.byline, n.published_at, n.language, n.image, n.abstract)
           IS DISTINCT FROM
@@ -468,7 +532,7 @@ CREATE TABLE webhooks (
     name            text NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
     url             text NOT NULL,
     secret          bytea NOT NULL CHECK (octet_length(secret) = 32),
-    events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'job.failed']),
+    events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'document.deleted', 'job.failed']),
     enabled         boolean NOT NULL DEFAULT true,
     position        bigint NOT NULL,    -- all changes up to this position have become deliveries
     failures        int NOT NULL DEFAULT 0 CHECK (failures >= 0),   -- attempts in a row that failed, of any delivery

@@ -23,7 +23,7 @@ CREATE UNIQUE INDEX ingestion_jobs_payload ON ingestion_jobs (reference_id, payl
     WHERE status IN ('queued', 'ready');
 CREATE INDEX ingestion_jobs_reference ON ingestion_jobs (reference_id, job_id);
 CREATE INDEX ingestion_jobs_waiting ON ingestion_jobs (url_id) WHERE status = 'queued';
-CREATE INDEX ingestion_jobs_settled ON ingestion_jobs (url_id) WHERE status <> 'queued';
+CREATE INDEX ingestion_jobs_page ON ingestion_jobs (url_id);
 CREATE INDEX ingestion_jobs_successors ON ingestion_jobs (job_id) WHERE is_successor;
 CREATE INDEX ingestion_jobs_source ON ingestion_jobs (source_id, job_id);
 CREATE INDEX ingestion_jobs_run ON ingestion_jobs (scrape_run_id, job_id) WHERE scrape_run_id IS NOT NULL;
@@ -69,7 +69,7 @@ SET enable_seqscan = off AS $$
 $$;
 
 -- Settle the jobs of each URL that ends. If the page is stored now, or has moved, the newest failed job of each item waits
--- for it again. Most URLs have no job: that costs one search in two small indexes for each URL.
+-- for it again. Most URLs have no job: that costs two searches in an index for each URL.
 CREATE FUNCTION settle_waiting_jobs() RETURNS trigger LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
 DECLARE
@@ -84,7 +84,7 @@ BEGIN
     SELECT array_agg(failed.job_id) INTO reopened
     FROM new_rows CROSS JOIN LATERAL (
         SELECT j.job_id FROM ingestion_jobs j
-        WHERE j.url_id = new_rows.id AND j.status <> 'queued' AND (j.status = 'failed') IS TRUE
+        WHERE j.url_id = new_rows.id AND (j.status = 'failed') IS TRUE
           AND NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.job_id > j.job_id)
         OFFSET 0
     ) failed

@@ -179,7 +179,7 @@ WHERE l.category = g.category AND l.uid = g.uid AND l.seen_at = g.seen_at
 -- name: unprojected_attempts
 -- Attempts that Redis does not have, by pages, with the articles that have not expired. $1 attempted since, $2 and $3 after this time and uid,
 -- $4 articles since, $5 how many
-SELECT a.uid, a.url, a.categories, a.attempted_at, a.code, d.raw_bytes, d.title, d.byline, d.language, d.image, d.abstract,
+SELECT a.uid, a.url, a.categories, a.attempted_at, a.code, a.reason IN ('deleted', 'expired') IS TRUE AS is_deleted, d.raw_bytes, d.title, d.byline, d.language, d.image, d.abstract,
        d.provenance, d.fetched_at, t.body AS text,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,

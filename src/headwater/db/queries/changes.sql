@@ -44,17 +44,20 @@ SELECT position - 1 FROM changes WHERE advances_time AND changed_at >= $1 ORDER 
 SELECT position FROM changes WHERE position > $1 ORDER BY position LIMIT $2
 
 -- name: read_changes
--- $1 positions. The content hash belongs to the revision of the change; the title is the last one of that revision.
-SELECT c.position, c.changed_at AS at, u.url, s.name AS source, c.revision, c.job_id, j.reference_id, c.reason,
-       CASE WHEN c.revision IS NULL THEN 'failed' WHEN c.is_correction THEN 'corrected'
-            WHEN c.revision = 1 THEN 'new' ELSE 'changed' END AS what,
-       d.id AS document_id, d.language,
-       coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
+-- $1 positions. The content hash belongs to the revision of the change; the title is the last one of that revision. All
+-- changes of a deleted document read as its deletion. A purge may have deleted the URL and the job.
+SELECT c.position, c.changed_at AS at, coalesce(u.url, c.url, deletion.url) AS url, s.name AS source, c.document_id, c.revision,
+       c.job_id, j.reference_id, coalesce(c.reason, deletion.reason) AS reason,
+       CASE WHEN c.revision IS NULL THEN 'failed' WHEN deletion.id IS NOT NULL THEN 'deleted'
+            WHEN c.is_correction THEN 'corrected' WHEN c.revision = 1 THEN 'new' ELSE 'changed' END AS what,
+       d.language, coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = c.url_id AND NOT i.published_is_sighting)) AS published_at
 FROM changes c
-JOIN url_frontier u ON u.id = c.url_id
-LEFT JOIN documents d ON d.url_id = c.url_id
+LEFT JOIN changes deletion
+    ON deletion.document_id = c.document_id AND deletion.revision IS NOT NULL AND deletion.reason IS NOT NULL
+LEFT JOIN url_frontier u ON u.id = c.url_id
+LEFT JOIN documents d ON d.id = c.document_id
 LEFT JOIN document_revisions r ON r.document_id = d.id AND r.revision = c.revision
 LEFT JOIN ingestion_jobs j ON j.job_id = c.job_id
 LEFT JOIN sources s ON s.id = coalesce(j.source_id, d.source_id, u.source_id)

@@ -5,6 +5,10 @@ SELECT content_hash, body, $3 FROM unnest($1::bytea[], $2::text[]) AS g (content
 ON CONFLICT DO NOTHING
 RETURNING content_hash
 
+-- name: keep_texts
+-- Keep texts from being deleted until the transaction ends. Returns those that exist. $1 hashes
+SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY content_hash FOR KEY SHARE
+
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
@@ -14,11 +18,13 @@ RETURNING content_hash
 -- Returns whether the document was known and one of its fields changed. The trigger `record_changed` compares
 -- the same columns.
 WITH was AS (
-    SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_hash, fetched_at
+    SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_path, raw_hash, fetched_at
     FROM documents WHERE url_id = $1
 ), replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
     SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM was WHERE content_hash <> $3
+), unused AS (
+    INSERT INTO unused_raw_files (url_id, path) SELECT $1, raw_path FROM was WHERE raw_path <> $13 ON CONFLICT DO NOTHING
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,

@@ -2,7 +2,8 @@
 -- Lock the page that each item leads to now, so that no fetch ends it meanwhile. An item without a page to fetch has none.
 -- The row of the queue may be older than the locked page: a page that has ended is not being fetched. $1 ids of items
 SELECT i.id AS reference_id, i.source_id, page.id AS page_id,
-       CASE WHEN page.status = 'pending' AND q.lease_token IS NOT NULL THEN 'fetching' ELSE page.status END AS status
+       CASE WHEN page.status = 'pending' AND q.lease_token IS NOT NULL THEN 'fetching'
+            WHEN page.status = 'dead' AND page.reason IN ('deleted', 'expired') THEN 'deleted' ELSE page.status END AS status
 FROM (SELECT id, source_id, url_id FROM items WHERE id = ANY ($1::text[]) ORDER BY url_id) i
 CROSS JOIN LATERAL find_final_page(i.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
@@ -27,8 +28,9 @@ RETURNING job_id, reference_id
 SELECT settle_jobs($1::bigint[])
 
 -- name: ready_successors
--- Successors whose earlier fetch is over, with the locked page, and whether the page has ended. $1 how many
-SELECT j.job_id, page.id AS page_id, page.status <> 'pending' AS has_ended
+-- Successors whose earlier fetch is over, with the locked page, and whether it is to be fetched again. $1 how many
+SELECT j.job_id, page.id AS page_id,
+       page.status <> 'pending' AND page.reason NOT IN ('deleted', 'expired') AS is_to_fetch
 FROM (SELECT job_id, url_id FROM ingestion_jobs WHERE is_successor ORDER BY url_id LIMIT $1) j
 CROSS JOIN LATERAL find_final_page(j.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true

@@ -35,7 +35,8 @@ LEFT JOIN changes oldest ON oldest.position = outbox.first
 CROSS JOIN LATERAL (
     SELECT count(*) AS changes, min(changed_at) AS oldest_at
     FROM (SELECT changed_at
-          FROM (SELECT changed_at, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+          FROM (SELECT changed_at, CASE WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
+                            ELSE 'document.ready' END AS event
                 FROM changes c WHERE c.position > w.position ORDER BY c.position LIMIT $3) following
           WHERE event = ANY (w.events) LIMIT $2) wanted
 ) ahead
@@ -65,7 +66,8 @@ WITH room AS MATERIALIZED (
     SELECT room.id AS webhook_id, c.position, c.url_id, c.event
     FROM room CROSS JOIN LATERAL (
         SELECT position, url_id, event
-        FROM (SELECT position, url_id, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+        FROM (SELECT position, url_id, CASE WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
+                            ELSE 'document.ready' END AS event
               FROM changes WHERE position > room.position ORDER BY position LIMIT $5) following
         WHERE event = ANY (room.events) ORDER BY position LIMIT room.places
     ) c
@@ -169,8 +171,13 @@ RETURNING true
 
 -- name: list_deliveries
 -- The last delivery first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
-SELECT d.id, d.position, d.event, u.url, d.status, d.reason, d.attempts, d.due_at, d.ended_at
-FROM deliveries d JOIN url_frontier u ON u.id = d.url_id
+SELECT d.id, d.position, d.event, coalesce(u.url, c.url, deletion.url) AS url, d.status, d.reason, d.attempts, d.due_at,
+       d.ended_at
+FROM deliveries d
+JOIN changes c ON c.position = d.position
+LEFT JOIN url_frontier u ON u.id = d.url_id
+LEFT JOIN changes deletion
+    ON deletion.document_id = c.document_id AND deletion.revision IS NOT NULL AND deletion.reason IS NOT NULL
 WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1)
   AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
 ORDER BY d.position DESC LIMIT $4
