@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.source import Item, Undated
+from headwater.core.source import Item, Lookup, Undated
 from headwater.core.urls import normalize_url
 from headwater.extraction.article import Article, Artifact, BodyStatus, PdfDocument
 from headwater.feeds.results import Feed, FeedEntry, SitemapEntry, SitemapRef
@@ -46,6 +46,7 @@ __all__ = [
     "InvalidURL",
     "Item",
     "Kind",
+    "Lookup",
     "PdfDocument",
     "Reason",
     "Robots",

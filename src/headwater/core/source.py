@@ -102,6 +102,15 @@ class Undated(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """The results of further requests about an item. They complete the item, and are no part of its payload."""
+
+    published_at: datetime | None = None
+    rule: str | None = None  # the rule that found the date
+    tags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An entry that a source lists: an address, a title, dates, tags, and the raw record they come from.
 
@@ -118,6 +127,7 @@ class Item:
     undated: Undated = Undated.SIGHTING
     rule: str | None = None
     is_certain: bool = True  # False: we inferred the dates
+    lookup: Lookup = Lookup()
 
 
 class DiscoveredUrl(NamedTuple):  # a sitemap yields one for every address

@@ -134,6 +134,11 @@ async def last_days_read(connection: Connection, source_id: int, limit: int) -> 
     return [(row["day"], row["read_at"]) for row in await connection.fetch(query("last_days_read"), source_id, limit)]
 
 
+async def find_days_read(connection: Connection, source_id: int, days: Collection[date]) -> list[date]:
+    """Return the days, among the given ones, of which a source was read to its end."""
+    return [row["day"] for row in await connection.fetch(query("find_days_read"), source_id, list(days))]
+
+
 async def list_day_readings(connection: Connection, source_ids: Collection[int], day: date) -> list[DayReading]:
     """Return the readings of a day by sources."""
     return [DayReading(**row) for row in await connection.fetch(query("list_day_readings"), list(source_ids), day)]

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import chain
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from headwater.core.json_values import JsonObject, check_state
 from headwater.core.politeness import KeyOf
 from headwater.core.poll import RequestedDelay
 from headwater.core.run import RunCounters
-from headwater.core.source import DiscoveredUrl, Item, Source
+from headwater.core.source import DiscoveredUrl, Item, Lookup, Source
 from headwater.core.url_input import explain_unstorable
 from headwater.core.urls import identify
 from headwater.db import canonical, frontier, hosts, items, sources
@@ -30,7 +30,7 @@ from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, normalize_candidates, priority, submit
-from headwater.handoff.handoffs import queue_handoffs
+from headwater.handoff.handoffs import drop_volatile, queue_handoffs
 from headwater.sources.kind import Kind, refuse_shared_paths
 from headwater.sources.visit import SiteVisit
 
@@ -39,6 +39,7 @@ log = structlog.get_logger()
 _MIN_ITEM_AGE = timedelta(hours=1)
 _MIN_URL_AGE = timedelta(hours=24)
 _NO_DATE = datetime.min.replace(tzinfo=UTC)
+_NO_LOOKUP = Lookup()
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -115,8 +116,8 @@ class DiscoveryWriter:
         source, run, now = found.claim.source, found.run, self.clock.now()
         if not await sources.lock_poll(connection, found.claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
-        saved, urls, found_items = await self._save_items(connection, found, now)
-        handoff_ids = await queue_handoffs(connection, source.id, run.id, found_items) if run else None
+        saved, urls, payloads = await self._save_items(connection, found, now)
+        handoff_ids = await queue_handoffs(connection, source.id, run.id, payloads) if run else None
         if is_complete:
             if category := category_of(source, found.kind):
                 given = [item.url for item, _ in found.items if item.url in urls.known]
@@ -192,9 +193,10 @@ class DiscoveryWriter:
     async def _save_items(
         self, connection: Connection, found: DiscoveryResult, now: datetime
     ) -> tuple[list[SavedItem], Submitted, dict[str, Item]]:
-        """Save each item once and submit its page. Return the saved items, the pages, and by id the items found.
+        """Save each item once and submit its page. Return the saved items, the pages, and by id the items as listed.
 
-        If the kind's pages are not fetched, their URLs are only normalized.
+        A saved item also has the tags of earlier sightings and the results of lookups. If the kind's pages are not
+        fetched, their URLs are only normalized.
         """
         source, kind, origin = found.claim.source, found.kind, found.origin
         listed, taken = found.items, dict[str, str]()
@@ -215,11 +217,15 @@ class DiscoveryWriter:
                 pages[item_id] = known
                 sightings.setdefault(item_id, []).append(item)
         saved_tags = await items.lock_tags(connection, pages) if pages else {}
+        payloads: dict[str, Item] = {}
         merged: dict[str, Item] = {}
         for item_id, seen in sightings.items():
             item, tags = merge_items(seen), saved_tags.get(item_id)
-            if tags or item.url != pages[item_id].url:
-                item = replace(item, url=pages[item_id].url, tags=unite_tags(tags or {}, item.tags))
+            if item.url != pages[item_id].url:
+                item = replace(item, url=pages[item_id].url)
+            payloads[item_id] = item
+            if tags or item.lookup != _NO_LOOKUP:
+                item = replace(_complete(item), tags=reduce(unite_tags, (tags or {}, item.tags, item.lookup.tags)))
             merged[item_id] = item
         changes = _find_changes(urls, ((item.url, item.updated_at) for item, _ in listed))
         url_ids = [page.id if kind.fetch_items else None for page in pages.values()]
@@ -228,16 +234,21 @@ class DiscoveryWriter:
             await frontier.record_sightings(
                 connection, changes, source.id, origin, fetched_before=now - _MIN_ITEM_AGE, priority=weight, now=now
             )
-        return saved, replace(urls, refused={**urls.refused, **taken}), merged
+        return saved, replace(urls, refused={**urls.refused, **taken}), payloads
 
     async def _rebuild_days(self, connection: Connection, found: DiscoveryResult, saved: list[SavedItem]) -> None:
-        """Rebuild the daily index of the day that was read, or else of the days that have new dates of items."""
+        """Rebuild the daily index of the days that have new dates of items.
+
+        A run of a day rebuilds that day, and all days of its items that were read before: a run that failed may have
+        saved their dates already.
+        """
         source_id, run = found.claim.source.id, found.run
         timezone = found.kind.timezone or self.timezone
-        days: set[date] = {run.day} if run and run.day else set()
-        if not days:
-            dates = (moment for item in saved if item.dates_are_new for moment in (item.published_at, item.updated_at))
-            days = {day_of(moment, timezone) for moment in dates if moment}
+        read_day = run.day if run else None
+        dated = (item for item in saved if read_day or item.dates_are_new)
+        days = {day_of(moment, timezone) for item in dated for moment in (item.published_at, item.updated_at) if moment}
+        if read_day:
+            days = {read_day, *await items.find_days_read(connection, source_id, days)}
         if days:
             await items.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
 
@@ -254,9 +265,22 @@ def merge_items(seen: Sequence[Item]) -> Item:
     The result is the sighting with the latest update and the tags of all. Between equal dates of update, the greater
     raw record wins.
     """
-    by_age = sorted(seen, key=lambda item: (item.updated_at or _NO_DATE, _encode_sorted(item.raw)))
+    by_age = sorted(seen, key=lambda item: (item.updated_at or _NO_DATE, _encode_sorted(drop_volatile(item.raw))))
     tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age), {})
+    lookups = [item.lookup for item in by_age if item.lookup != _NO_LOOKUP]
+    if lookups:
+        latest = max(lookups, key=lambda lookup: lookup.published_at is not None)
+        found_tags: Mapping[str, Any] = reduce(unite_tags, (lookup.tags for lookup in lookups), {})
+        return replace(by_age[-1], tags=tags, lookup=replace(latest, tags=found_tags))
     return replace(by_age[-1], tags=tags)
+
+
+def _complete(item: Item) -> Item:
+    """Return the item with the date that was looked up, if there is one."""
+    lookup = item.lookup
+    if lookup.published_at is None:
+        return item
+    return replace(item, published_at=lookup.published_at, rule=lookup.rule, is_certain=True)
 
 
 def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> JsonObject:

@@ -14,6 +14,7 @@ import structlog
 
 from headwater.core.backoff import doubled
 from headwater.core.errors import HandoffsMissing, HeadwaterError
+from headwater.core.json_values import JsonObject
 from headwater.core.lease import Lease
 from headwater.core.poll import HandoffCounts
 from headwater.core.reasons import Reason
@@ -46,28 +47,34 @@ Outcomes = dict[int, HandoffOutcome]  # by id
 
 
 def payload_hash(item: Item) -> str:
-    """Return the SHA-256 of an item's content, in hex; the order of fields and the time zone do not matter.
+    """Return the SHA-256 of what the publisher lists for an item, in hex.
 
-    The hash leaves out inferred dates and volatile fields: scores and counters at the top of the raw record, or at the
-    top of its `search` field. The same names further down belong to the content.
+    The order of fields and the time zone do not matter. The hash leaves out inferred dates, lookups and volatile
+    fields.
     """
-    raw = _drop_volatile(item.raw)
-    if "search" in raw:
-        raw["search"] = _drop_volatile(raw["search"])
     dates = {"published_at": item.published_at if item.is_certain else None, "updated_at": item.updated_at}
     content = {
         "url": item.url,
         "title": item.title,
         "tags": item.tags,
-        "raw": raw,
+        "raw": drop_volatile(item.raw),
         **{name: moment.astimezone(UTC).isoformat() for name, moment in dates.items() if moment},
     }
     return sha256(_encode_sorted(_drop_nulls(content))).hexdigest()
 
 
-def _drop_volatile(fields: Any) -> Any:
-    if not isinstance(fields, Mapping):
-        return fields
+def drop_volatile(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a raw record without the volatile fields at its top and at the top of its `search` field.
+
+    The same names further down belong to the content.
+    """
+    kept = _drop_fields(raw)
+    if isinstance(kept.get("search"), Mapping):
+        kept["search"] = _drop_fields(kept["search"])
+    return kept
+
+
+def _drop_fields(fields: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in fields.items() if name not in VOLATILE and not str(name).startswith("_")}
 
 

@@ -27,6 +27,7 @@ from headwater.sources.run import Http, Page, Run, make_status_error
 T = TypeVar("T")
 
 ACCEPT = "HEADWATER_ACCEPT_GOLDEN"
+_OPTIONAL_FIELDS = ("undated", "rule", "is_certain", "lookup")  # left out where they have their default
 _NO_PAIR = """\
 {kind} has no golden pair: there is no run.json in {folder} or below it. Write one that names a recorded answer, such as
   {{"now": "2026-01-15T12:00:00Z", "settings": {{"list_url": "https://api.example.org/records.json"}},
@@ -114,9 +115,9 @@ async def replay(kind: type[Kind], folder: Path) -> Mapping[str, Any]:
 
 
 def _item_json(item: Item, subpath: str | None) -> Mapping[str, Any]:
-    values = asdict(item)
-    for name in ("undated", "rule", "is_certain"):
-        if values[name] == getattr(Item("", ""), name):
+    values, defaults = asdict(item), asdict(Item("", ""))
+    for name in _OPTIONAL_FIELDS:
+        if values[name] == defaults[name]:
             del values[name]
     return values | {"subpath": subpath}
 

@@ -43,6 +43,10 @@ FROM daily_index WHERE source_id = $1 AND day = $2
 -- The newest days of a source that were read, newest first. $1 source, $2 how many
 SELECT day, read_at FROM days_read WHERE source_id = $1 ORDER BY day DESC LIMIT $2
 
+-- name: find_days_read
+-- The days among these that were read. $1 source, $2 days
+SELECT day FROM days_read WHERE source_id = $1 AND day = ANY ($2::date[])
+
 -- name: list_day_readings
 -- When each source's day was read to its end, and the last run for it. $1 source ids, $2 day
 SELECT s.name AS source, d.read_at, r.id AS run_id, r.status AS run_status, r.reason AS run_reason,
