@@ -85,6 +85,14 @@ class NextGovukApi(GovukApi):
         return {"value": value, "relation": "eq" if value == found else "gte"} if self.total_as_object else value
 
 
+class DoublingGovukApi(NextGovukApi):
+    """GOV.UK whose search lists some links twice."""
+
+    def list_again(self, page: GovukPage) -> None:
+        """Add a second record of a link to the search."""
+        self._pages[f"{page.link} again"] = page
+
+
 class LimitedGovukApi(GovukApi):
     """GOV.UK whose Content API accepts some requests from a client in any second and answers 429 to the others."""
 
@@ -178,6 +186,7 @@ async def open_day_harness(
     An override of None leaves a setting to the kind.
     """
     served = api if isinstance(api, GovukApi) else GovukApi(api)
+    served.put(page("/earlier", at - timedelta(days=5)))  # an empty day is believed only if others have pages
     clock = MovingClock(at)
     async with DemoWeb(today=at.date(), sites=(serving(served, pieces=pieces),)) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))

@@ -5,17 +5,22 @@ that does not fit one answer is halved until it fits.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
+
+import msgspec
 
 from headwater.core.dates import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
-from headwater.core.source import Item, Retry, Timeout, Undated
+from headwater.core.source import Item, Lookup, Retry, Timeout, Undated
 from headwater.core.urls import host_of, normalize_url
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.records import (
@@ -33,6 +38,7 @@ MAX_RESULTS = 1500  # in one answer
 MAX_COUNT = 10_000  # the search may stop counting here
 MAX_RECORDS = 100_000  # of a day; GOV.UK publishes far less
 _SECOND = timedelta(seconds=1)
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _FIELDS = (
     "title",
     "link",
@@ -46,9 +52,12 @@ _FIELDS = (
     "latest_change_note",
 )
 _MAX_RATE = 10
-_MAX_TAXONS = 4000  # names in the state
+# The state keeps this many results of lookups, those of the last run first.
+_MAX_TAXONS = 4000
+_MAX_DATES = 8000
+_MAX_ID_LENGTH = 40
 _MAX_NAME_LENGTH = 100
-_CONTENT_FIELDS = ("content_id", "document_type", "first_published_at", "public_updated_at")
+_AROUND = timedelta(days=7)  # an empty day is believed if these days around it are not empty
 
 
 class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +74,7 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     site_url: str = "https://www.gov.uk"
     # When to look up the date of first publication, which the search does not return. "auto" looks up the pages whose
     # day or time is unknown after the search.
-    content_lookups: Literal["auto", "always", "never"] = "auto"
+    content_lookups: Literal["auto", "always", "never"] = "always"
 
     @property
     def api_hosts(self) -> frozenset[str]:
@@ -94,51 +103,97 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             await day.look_up(self.content_lookups)
         except (Exception, asyncio.CancelledError):  # the deadline cancels
             # An item without a looked-up date belongs to no day yet.
-            for link, record in sorted(day.seen.items()):
+            for (link, _), record in sorted(day.seen.items()):
                 yield day.make_item(link, record, {"undated": Undated.UNKNOWN})
             raise
         for item in day.make_items():
             yield item
+        day.save_lookups()
+
+
+_Key = tuple[str, bytes]  # the link of a record and a hash of the record: a link may have several records
+_Found = dict[_Key, Record]
+
+
+def _links(found: Collection[_Key]) -> set[str]:
+    return {link for link, _ in found}
 
 
 @dataclass(slots=True)
 class _Day:
-    """The records of a day from `start` to before `end`, by link."""
+    """The records of a day from `start` to before `end`."""
 
     run: Run
     site: str
     start: datetime
     end: datetime
-    updated: dict[str, Record] = field(default_factory=dict)  # last updated on the day, by the search
-    published: dict[str, Record] = field(default_factory=dict)  # first published on the day, by the search
-    contents: dict[str, Record] = field(default_factory=dict)  # looked up in the Content API
-    seen: dict[str, Record] = field(default_factory=dict)
+    updated: _Found = field(default_factory=dict)  # last updated on the day, by the search
+    published: _Found = field(default_factory=dict)  # first published on the day, by the search
+    seen: _Found = field(default_factory=dict)
+    dates: dict[str, datetime] = field(default_factory=dict)  # of first publication by the Content API, by link
+    names: dict[str, str] = field(default_factory=dict)  # of the taxons of this day's pages, by id
 
     async def search(self) -> None:
         """Search by both dates. The search filters by each, but returns only the date of the last update."""
         search = GovukSearch(self.run, f"{self.site}/api/", self.seen)
         self.run.counters.stage = "searching"
         # A window ends at a whole second. With the end itself, it contains the fractions of the day's last second.
-        for link, record in (await search.read("public_timestamp", self.start, self.end)).items():
+        for key, record in (await search.read("public_timestamp", self.start, self.end)).items():
             updated_at = parse_moment(record.get("public_timestamp"))
             if updated_at is None or updated_at < self.end:
-                self.updated[link] = record
+                self.updated[key] = record
         self.published = await search.read("first_published_at", self.start, self.end - _SECOND)
 
     async def look_up(self, mode: str) -> None:
-        """Look pages up in the Content API: all, or in mode "auto" the pages that were found by only one date.
+        """Look up the dates and the names of taxons that no earlier run has looked up.
 
-        The first page that cannot be read ends it.
+        In mode "auto", only the pages that were found by one date need a date. The first page that cannot be read ends
+        the lookups.
         """
+        self._recall_lookups()
         if mode == "never":
             return
-        both = self.updated.keys() & self.published.keys() if mode == "auto" else set[str]()
-        pages = (self.updated.keys() | self.published.keys()) - both
-        links = sorted(link for link in pages if link.startswith("/"))
+        updated, published = _links(self.updated), _links(self.published)
+        dated = self.dates.keys() | (updated & published if mode == "auto" else set[str]())
+        pages = {link for link in updated | published if link.startswith("/")}
+        looked_up = pages - dated
+        await self._look_up_all(looked_up)
+        # A page names all its taxons, so one page is enough for each name.
+        unknown = {
+            taxon: link
+            for (link, _), record in sorted((self.updated | self.published).items())
+            for taxon in _taxon_ids(record) - self.names.keys()
+            if link in pages
+        }
+        await self._look_up_all(set(unknown.values()) - looked_up)
+
+    def _recall_lookups(self) -> None:
+        """Use the lookups of earlier runs, except dates that the search does not agree with."""
+        found, published = self.updated | self.published, _links(self.published)
+        taxons = {taxon for record in found.values() for taxon in _taxon_ids(record)}
+        self.names = {taxon: name for taxon, name in self.run.state.get("taxons", {}).items() if taxon in taxons}
+        saved = self.run.state.get("dates", {})
+        for (link, _), record in found.items():
+            date = parse_moment(saved.get(_lookup_key(link, record)))
+            if date and (self.start <= date < self.end) == (link in published):
+                self.dates[link] = date
+
+    def save_lookups(self) -> None:
+        """Save the lookups of this day in the state, and as many earlier ones as fit."""
+        dates = {
+            key: self.dates[link].isoformat()
+            for (link, _), record in (self.updated | self.published).items()
+            if link in self.dates and (key := _lookup_key(link, record))
+        }
+        state = self.run.state
+        for name, ours, limit in (("dates", dates, _MAX_DATES), ("taxons", self.names, _MAX_TAXONS)):
+            state[name] = dict(islice((ours | {**state.get(name, {}), **ours}).items(), limit))
+
+    async def _look_up_all(self, links: Collection[str]) -> None:
         counters = self.run.counters
         counters.stage, counters.done, counters.of = "looking up", 0, len(links)
         # A TaskGroup that is cancelled while a task fails would raise only the failure.
-        tasks = [asyncio.create_task(self._look_up(link)) for link in links]
+        tasks = [asyncio.create_task(self._look_up(link)) for link in sorted(links)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -147,7 +202,7 @@ class _Day:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self, link: str) -> None:
-        """Look a page up, and remember the names of its taxons: the search returns only their ids."""
+        """Look a page up: its date, and the names of its taxons. The search returns only the ids of taxons."""
         for reading in range(READINGS):
             if reading:
                 await self.run.http.rest(reading)
@@ -161,12 +216,12 @@ class _Day:
                 continue
             if not isinstance(body, dict) or "base_path" not in body:
                 continue
-            self.contents[link] = clean_json({name: body.get(name) for name in _CONTENT_FIELDS})
-            names = self.run.state.setdefault("taxons", {})
+            if date := parse_moment(body.get("first_published_at")):
+                self.dates[link] = date
             for taxon in read_objects(read_object(body, "links"), "taxons"):
                 taxon_id, name = read_text(taxon, "content_id"), read_text(taxon, "title")
-                if taxon_id and name and len(names) < _MAX_TAXONS:
-                    names[taxon_id[:_MAX_NAME_LENGTH]] = name[:_MAX_NAME_LENGTH]
+                if name and 0 < len(taxon_id) <= _MAX_ID_LENGTH:
+                    self.names[taxon_id] = name[:_MAX_NAME_LENGTH]
             break
         else:
             message = f"The Content API answers for {link} with something else than a content item."
@@ -174,11 +229,11 @@ class _Day:
         self.run.counters.done += 1
 
     def make_items(self) -> Iterator[Item]:
-        """Yield each page once, with its dates and the rule that found them."""
-        for link in sorted(self.updated.keys() | self.published.keys()):
-            record = self.updated.get(link) or self.published[link]
+        """Yield the item of each record, with its dates and the rule that found them."""
+        published = _links(self.published)
+        for (link, _), record in sorted((self.updated | self.published).items()):
             dates: dict[str, Any] = {"undated": Undated.EARLIER, "rule": "updated_window", "is_certain": False}
-            if link in self.published:
+            if link in published:
                 # The time of publication is unknown. It is probably that of the last update, if that is on the day.
                 updated_at = parse_moment(record.get("public_timestamp"))
                 moment = updated_at if updated_at and self.start <= updated_at < self.end else self.start
@@ -186,13 +241,9 @@ class _Day:
             yield self.make_item(link, record, dates)
 
     def make_item(self, link: str, record: Record, dates: Mapping[str, Any]) -> Item:
-        """Return the item of a record, with the date of the Content API if it was looked up, or else `dates`."""
-        content = self.contents.get(link)
-        if content and (published_at := parse_moment(content.get("first_published_at"))):
-            dates = {"published_at": published_at, "rule": "content_api"}
-        names = self.run.state.get("taxons", {})
-        taxons = record.get("taxons")
-        taxon_ids = {taxon for taxon in taxons if isinstance(taxon, str)} if isinstance(taxons, list) else set()
+        """Return the item of a record with `dates` by the search, and with what was looked up."""
+        taxon_ids = _taxon_ids(record)
+        published_at = self.dates.get(link)
         organisations = (
             read_text(one, "title") or read_text(one, "slug") for one in read_objects(record, "organisations")
         )
@@ -203,22 +254,43 @@ class _Day:
             title=read_text(record, "title") or link,
             updated_at=parse_moment(record.get("public_timestamp")),
             tags={
-                "topic": sorted({names[taxon] for taxon in taxon_ids if taxon in names}),
+                "topic": [],
                 "organisations": sorted(filter(None, set(organisations))),
                 "document_type": next((one for one in document_type if one and isinstance(one, str)), None),
                 "native_ids": {
                     name: value for name, value in native_ids.items() if value and isinstance(value, str | list)
                 },
             },
-            raw={"search": record, "content": content},
+            raw={"search": record},
+            lookup=Lookup(
+                published_at,
+                "content_api" if published_at else None,
+                {"topic": sorted({self.names[taxon] for taxon in taxon_ids if taxon in self.names})},
+            ),
             **dates,
         )
+
+
+def _taxon_ids(record: Record) -> set[str]:
+    taxons = record.get("taxons")
+    return {taxon for taxon in taxons if isinstance(taxon, str)} if isinstance(taxons, list) else set()
+
+
+def _lookup_key(link: str, record: Record) -> str:
+    """Return the key of a page's date in the state. Translations of a page share its content_id, but not its link."""
+    content_id = record.get("content_id")
+    return sha256(f"{content_id} {link}".encode()).hexdigest()[:16] if isinstance(content_id, str) else ""
 
 
 class _Answer(NamedTuple):
     total: int
     is_exact: bool  # False: there may be more than `total`
-    records: dict[str, Record]  # by link
+    records: list[Record]
+
+
+class _Window(NamedTuple):
+    counts: Counter[_Key]  # a link that is listed twice counts twice
+    records: _Found
 
 
 @dataclass(slots=True)
@@ -227,12 +299,13 @@ class GovukSearch:
 
     run: Run
     api_url: str
-    seen: dict[str, Record] = field(default_factory=dict)  # all records so far, also of readings that failed
+    seen: _Found = field(default_factory=dict)  # all records so far, also of readings that failed
 
-    async def read(self, name: str, since: datetime, until: datetime) -> dict[str, Record]:
-        """Return by link all records whose field `name` lies in a window of whole seconds, with both ends.
+    async def read(self, name: str, since: datetime, until: datetime) -> _Found:
+        """Return all records whose field `name` lies in a window of whole seconds, with both ends.
 
-        Raises HeadwaterError with the reason INCOMPLETE if the counts of the last reading do not agree either.
+        Raises HeadwaterError with the reason INCOMPLETE if the counts of the last reading do not agree either, or if
+        the days around an empty window are empty too.
         """
         counters = self.run.counters
         before = counters.fetched, counters.total or 0
@@ -242,21 +315,20 @@ class GovukSearch:
                 found = await self._read_window(name, since, until)
                 # Count again: a cluster in trouble may have returned and counted less than it has.
                 total, is_exact, _ = await self._request(name, since, until, 0)
-                if len(found) != total if is_exact else len(found) < total:
-                    raise IncompleteList(f"{len(found)} results came, and then there were {total}, {since} to {until}.")
-                if found or reading == READINGS:  # an index that is being rebuilt is empty
-                    counters.fetched, counters.total = before[0] + len(found), before[1] + len(found)
-                    return found
-                why = "it is empty."
+                size, is_last = found.counts.total(), reading == READINGS
+                if size != total if is_exact else size < total:
+                    raise IncompleteList(f"{size} results came, and then there were {total}, {since} to {until}.")
+                if size or (is_last and (await self._request(name, since - _AROUND, until + _AROUND, 0)).total):
+                    counters.fetched, counters.total = before[0] + size, before[1] + size
+                    return found.records
+                why = "it is empty, and so are the days around it." if is_last else ""
             except IncompleteList as error:
                 why = str(error)
             if reading < READINGS:
                 await self.run.http.rest(reading)
         raise HeadwaterError(f"The search by {name} does not add up: {why}", reason=Reason.INCOMPLETE)
 
-    async def _read_window(
-        self, name: str, since: datetime, until: datetime, *, is_part: bool = False
-    ) -> dict[str, Record]:
+    async def _read_window(self, name: str, since: datetime, until: datetime, *, is_part: bool = False) -> _Window:
         total, is_exact, records = await self._request(name, since, until, MAX_RESULTS)
         counters = self.run.counters
         if not is_part:
@@ -264,21 +336,22 @@ class GovukSearch:
         if is_exact and total <= MAX_RESULTS:
             if len(records) != total:
                 raise IncompleteList(f"{len(records)} of {total} results came from {since} to {until}.")
-            for record in records.values() if name == "public_timestamp" else ():
+            for record in records if name == "public_timestamp" else ():
                 moment = parse_moment(record.get("public_timestamp"))
                 if moment is None or not since <= moment < until + _SECOND:
                     raise IncompleteList(f"{record['link']} has a time that is not between {since} and {until}.")
             counters.fetched += len(records)
-            return records
+            return _Window(Counter(map(_key_of, records)), {_key_of(record): record for record in records})
         if until - since < 2 * _SECOND:
             raise IncompleteList(f"there are {total} or more at {since}, and one answer holds {MAX_RESULTS}.")
         # Both halves contain the second between them, so that no fraction of it is lost.
         middle = since + (until - since) // (2 * _SECOND) * _SECOND
-        found = await self._read_window(name, since, middle, is_part=True)
-        found |= await self._read_window(name, middle, until, is_part=True)
-        if is_exact and len(found) != total:
-            raise IncompleteList(f"{len(found)} of {total} results came in parts from {since} to {until}.")
-        return found
+        first = await self._read_window(name, since, middle, is_part=True)
+        second = await self._read_window(name, middle, until, is_part=True)
+        counts = first.counts | second.counts
+        if is_exact and counts.total() != total:
+            raise IncompleteList(f"{counts.total()} of {total} results came in parts from {since} to {until}.")
+        return _Window(counts, first.records | second.records)
 
     async def _request(self, name: str, since: datetime, until: datetime, count: int) -> _Answer:
         query = {
@@ -298,12 +371,17 @@ class GovukSearch:
         total, relation = (stated.get("value"), stated.get("relation")) if isinstance(stated, dict) else (stated, "eq")
         if not isinstance(total, int) or isinstance(total, bool) or total < 0:
             raise IncompleteList("the answer does not say how many there are.")
-        records = {record["link"]: clean_json(record) for record in results}
-        self.seen |= records
+        records = [clean_json(record) for record in results]
+        self.seen |= {_key_of(record): record for record in records}
         if len(self.seen) > MAX_RECORDS:
             message = f"The search has answered with more than {MAX_RECORDS:,} pages for a day."
             raise HeadwaterError(message, reason=Reason.INCOMPLETE)
         return _Answer(total, relation == "eq" and total < MAX_COUNT, records)
+
+
+def _key_of(record: Record) -> _Key:
+    """Return the key of a record. Fields that were not requested, such as a score, may differ between two answers."""
+    return record["link"], sha256(_encode_sorted([record.get(name) for name in _FIELDS])).digest()
 
 
 def parse_moment(text: Any) -> datetime | None:
