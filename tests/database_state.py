@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from headwater.app.maintenance import RESCUERS
+from headwater.db.pool import Database
 from tests.waiting import until
 
 
@@ -108,3 +109,14 @@ async def backdate(harness: HasDatabase, column: str, by: timedelta) -> None:
     """Move all times of a column, given as `table.column`, into the past."""
     table, _, name = column.partition(".")
     await harness.execute(f"UPDATE {table} SET {name} = {name} - $1::interval", by)
+
+
+async def others_have_asked(database: Database, table: str) -> bool:
+    """Return whether another connection has sent a query on a table."""
+    async with database.connection() as connection:
+        found: bool = await connection.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%FROM ' || $1 || '%' "
+            "AND pid <> pg_backend_pid() AND datname = current_database())",
+            table,
+        )
+    return found

@@ -20,8 +20,9 @@ COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("co
 
 @pytest.fixture(scope="module")
 def cwd() -> Iterator[Path]:
-    """A folder in which all commands are run: only the first of them makes a database there."""
+    """A folder with a database, in which all commands are run."""
     with scratch_folder() as folder:
+        assert headwater("migrate", "up", cwd=folder, data_dir=folder / "data").returncode == 0
         yield folder
 
 

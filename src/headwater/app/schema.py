@@ -26,19 +26,19 @@ async def up(settings: Settings) -> list[str]:
 
 async def down(settings: Settings, to: int) -> list[str]:
     """Roll back the migrations with a number above `to`. Returns their names."""
-    async with open_database(settings) as database:
+    async with open_database(settings, must_exist=True) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down(database, to)]
 
 
 async def down_only(settings: Settings, name: str) -> list[str]:
     """Roll one migration back and leave the others applied. Returns its name if it was applied."""
-    async with open_database(settings) as database:
+    async with open_database(settings, must_exist=True) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down_only(database, name)]
 
 
 async def status(settings: Settings) -> list[MigrationStatus]:
     """List the migrations that this program knows."""
-    async with open_database(settings) as database, database.connection() as connection:
+    async with open_database(settings, must_exist=True) as database, database.connection() as connection:
         numbers = await migrate.get_applied(connection)
     migrate.refuse_newer(numbers)
     return [MigrationStatus(step.number, step.name, step.number in numbers) for step in migrate.all_migrations()]

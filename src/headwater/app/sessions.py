@@ -7,6 +7,7 @@ from headwater.app.metrics import Metrics
 from headwater.app.operations import LocalOperations, Operations
 from headwater.app.runtime import open_runtime
 from headwater.core.settings import Settings
+from headwater.db.context import MigrateWhen as MigrateWhen
 from headwater.db.context import open_database_context
 
 if TYPE_CHECKING:
@@ -15,15 +16,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def with_local_operations(settings: Settings, operation: Callable[[LocalOperations], Awaitable[T]]) -> T:
+async def with_local_operations(
+    settings: Settings, operation: Callable[[LocalOperations], Awaitable[T]], migrate_when: MigrateWhen
+) -> T:
     """Call an operation that needs no network."""
-    async with open_database_context(settings) as context:
+    async with open_database_context(settings, migrate_when=migrate_when) as context:
         return await operation(LocalOperations(context))
 
 
-async def with_operations(settings: Settings, operation: Callable[[Operations], Awaitable[T]]) -> T:
+async def with_operations(
+    settings: Settings, operation: Callable[[Operations], Awaitable[T]], migrate_when: MigrateWhen
+) -> T:
     """Call an operation that uses the network."""
-    async with open_database_context(settings) as context, open_runtime(context) as runtime:
+    async with (
+        open_database_context(settings, migrate_when=migrate_when) as context,
+        open_runtime(context) as runtime,
+    ):
         return await operation(Operations(runtime, Metrics()))
 
 

@@ -6,10 +6,11 @@ import secrets
 import unicodedata
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from headwater.changes.webhooks import WebhookSender, format_secret
+from headwater.core.dates import ACCEPTED_MOMENT, parse_moment
 from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
@@ -24,7 +25,7 @@ from headwater.db.clock import read_server_time
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection, Database
 
-_ACCEPTED = "a cursor of an earlier answer, or a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
+_ACCEPTED = f"a cursor of an earlier answer, or {ACCEPTED_MOMENT}"
 _COUNT_TO = 10_000
 _FOLLOW_SECONDS = 1.0
 _FOLLOW_LIMIT = 500
@@ -134,7 +135,7 @@ class ChangeFeed:
             if position > await self.database.run(changes.read_furthest_position):
                 raise BadRequest(f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.")
             return position
-        moment = _parse_moment(since, field)
+        moment = parse_moment(since, field, _ACCEPTED)
         if moment > (await self.database.run(read_server_time, readings=1)).server:
             raise BadRequest(f"{field}: {since} is in the future. Give {_ACCEPTED}.")
         return await self.find_position(moment)
@@ -276,16 +277,6 @@ class LiveWebhookOperations(WebhookOperations):
             raise _unknown_webhook(name)
         result = await self._sender.send_test(receiver, uuid4(), self._clock.now())
         return extend(result, WebhookTest, delivered=result.reason is Reason.DELIVERED)
-
-
-def _parse_moment(text: str, field: str) -> datetime:
-    try:
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-            return datetime.combine(date.fromisoformat(text), time(), UTC)
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise BadRequest(f"{field}: give {_ACCEPTED}.") from None
 
 
 def _check_name(name: str) -> str:

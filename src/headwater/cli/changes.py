@@ -1,16 +1,14 @@
 """Commands for changes and webhooks: `headwater new` and `headwater webhook`."""
 
-import textwrap
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from headwater.cli.common import Json, Yes, confirm, run_live, run_local
 from headwater.cli.output import format_json, print_json, print_result
-from headwater.cli.show import console, plain, visible
+from headwater.cli.show import console, plain, wrap
 from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -83,7 +81,8 @@ def add(
     """Add a webhook, and show the secret that signs its deliveries. The secret is never shown again."""
     from headwater.changes.operations import NewWebhook
 
-    added = run_local(lambda operations: operations.webhooks.add(NewWebhook(name, url, event or None, since)))
+    new_webhook = NewWebhook(name, url, event or None, since)
+    added = run_local(lambda operations: operations.webhooks.add(new_webhook), creates=True)
     if as_json:
         print_json(added)
         return
@@ -121,7 +120,7 @@ def _print_webhook(webhook: "Webhook") -> None:
     if webhook.failures and webhook.failing_reason:
         until = f" The next attempt is at {webhook.not_before:%H:%M:%S} UTC." if webhook.not_before else ""
         times = "once" if webhook.failures == 1 else f"{webhook.failures} times in a row"
-        _print_wrapped(f"Failed {times}: {webhook.error or webhook.failing_reason.sentence}{until}")
+        console.print(wrap(f"Failed {times}: {webhook.error or webhook.failing_reason.sentence}{until}", "  "))
 
 
 @webhook_app.command()
@@ -184,7 +183,7 @@ def _print_deliveries(page: "DeliveryPage") -> None:
             status = attempt.http_status or "no answer"
             took = f", {attempt.elapsed_ms} ms" if attempt.elapsed_ms is not None else ""
             moment = f"{attempt.ended_at:%Y-%m-%d %H:%M:%S}"
-            _print_wrapped(f"{moment}  attempt {attempt.attempt}: {status}, {attempt.reason}{took}")
+            console.print(wrap(f"{moment}  attempt {attempt.attempt}: {status}, {attempt.reason}{took}", "  "))
 
 
 @webhook_app.command()
@@ -209,7 +208,3 @@ def _choose(ids: list[str] | None, *, everything: bool) -> list[str] | None:
     if bool(ids) == everything:
         raise BadRequest("Give ids of parked deliveries, or --all.")
     return ids or None
-
-
-def _print_wrapped(text: str) -> None:
-    console.print(escape(textwrap.fill(visible(text), 100, initial_indent="  ", subsequent_indent="    ")))

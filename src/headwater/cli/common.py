@@ -6,13 +6,14 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from headwater.cli.logs import set_up_logs
+from headwater.core.dates import parse_moment
 from headwater.core.errors import BadRequest
 from headwater.core.settings import Configuration, Settings, load
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations, Operations
 
 Source = Annotated[str | None, typer.Option("--source", help="Only this source.")]
+Category = Annotated[str | None, typer.Option("--category", help="Only sources of this category, and those below it.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="Only this topic, as the source gives it.")]
+Language = Annotated[str | None, typer.Option("--language", help="Only documents in this language, such as de.")]
+Since = Annotated[str | None, typer.Option("--since", help="Only from this day or time (UTC) on.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
@@ -65,18 +70,22 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise SystemExit(128 + signal.SIGINT) from None
 
 
-def run_local(operation: "Callable[[LocalOperations], Awaitable[T]]") -> T:
-    """Run an operation that needs no network, and return its record."""
-    from headwater.app.sessions import with_local_operations
+def run_local(operation: "Callable[[LocalOperations], Awaitable[T]]", *, creates: bool = False) -> T:
+    """Run an operation that needs no network, and return its record. `creates`: it may create the database."""
+    from headwater.app.sessions import MigrateWhen, with_local_operations
 
-    return run(with_local_operations(settings_with_logs("error"), operation))
+    when = MigrateWhen.IF_EMPTY if creates else MigrateWhen.NEVER
+    return run(with_local_operations(settings_with_logs("error"), operation, when))
 
 
-def run_live(operation: "Callable[[Operations], Awaitable[T]]", log_level: str | None = "error") -> T:
-    """Run an operation that uses the network, and return its record."""
-    from headwater.app.sessions import with_operations
+def run_live(
+    operation: "Callable[[Operations], Awaitable[T]]", log_level: str | None = "error", *, creates: bool = False
+) -> T:
+    """Run an operation that uses the network, and return its record. `creates`: it may create the database."""
+    from headwater.app.sessions import MigrateWhen, with_operations
 
-    return run(with_operations(settings_with_logs(log_level), operation))
+    when = MigrateWhen.IF_EMPTY if creates else MigrateWhen.NEVER
+    return run(with_operations(settings_with_logs(log_level), operation, when))
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -114,3 +123,8 @@ def parse_duration(text: str, option: str) -> timedelta:
     if not timedelta(0) < length <= _LONGEST:
         raise BadRequest(f"{option}: {text!r} is not a time such as 30m, 2h or 7d of at most ten years.")
     return length
+
+
+def read_since(text: str | None) -> datetime | None:
+    """Parse the option --since."""
+    return parse_moment(text, "--since") if text is not None else None

@@ -16,7 +16,7 @@ from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, T, Yes, confirm, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
 from headwater.cli.output import format_json, print_json, print_result
-from headwater.cli.show import console, errors, plain, visible
+from headwater.cli.show import console, errors, plain, visible, wrap
 from headwater.core.errors import BadRequest
 from headwater.core.frontier import FrontierStatus, UrlFilter
 from headwater.core.reasons import Reason
@@ -64,7 +64,7 @@ def submit(
     Exits 0 if any URL is in the frontier now, 1 if all were refused, 2 if there were none.
     """
     given = _choose_input(urls, file)
-    accepted = _ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json))
+    accepted = _ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json), creates=True)
     raise typer.Exit(0 if accepted else 1)
 
 
@@ -329,7 +329,7 @@ def _print_hosts(lines: "Sequence[HostLine]", next_page: str | None = None) -> N
         turn = f"{host.next_turn_at:%m-%d %H:%M:%S}" if host.next_turn_at else "-"
         state = host.state.replace("_", " ")
         console.print(escape(f"{head} {state:<8} {host.delay_ms / 1000:>6g} s  {turn:<15} {_queue(host.queued):>7}"))
-        console.print(textwrap.fill(host.why, 80, initial_indent="  ", subsequent_indent="  "), style="dim")
+        console.print(wrap(host.why, "  "), style="dim")
     if next_page:
         console.print(f"\nMore: {plain(next_page)}")
 
@@ -340,8 +340,8 @@ def _queue(queued: int | None) -> str:
     return f"{_COUNTED:,}+" if queued > _COUNTED else f"{queued:,}"
 
 
-def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
-    return run_local(lambda operations: question(operations.frontier))
+def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]", *, creates: bool = False) -> T:
+    return run_local(lambda operations: question(operations.frontier), creates=creates)
 
 
 def _format_command(name: str, **options: Any) -> str:

@@ -45,7 +45,9 @@ def add(
     """
     on_step = (lambda _: None) if as_json else show_sources.step
     _print(
-        _send(lambda sources: sources.add(url, name, mode=mode, on_step=on_step)), show_sources.added, as_json=as_json
+        _send(lambda sources: sources.add(url, name, mode=mode, on_step=on_step), creates=True),
+        show_sources.added,
+        as_json=as_json,
     )
 
 
@@ -58,7 +60,7 @@ def source_add(
 ) -> None:
     """Add a source of any kind. It is polled when it is due, or by `headwater source sync`."""
     overrides = _parse_settings(name, settings)
-    source = _ask(lambda sources: sources.create(name, kind, overrides))
+    source = _ask(lambda sources: sources.create(name, kind, overrides), creates=True)
     if as_json:
         print_json({"name": source.name, "kind": source.kind, "settings": source.settings})
     else:
@@ -206,7 +208,7 @@ def source_import(
     Exits 0 if any was added or known, 1 if all were refused, 2 if there was none.
     """
     body = _read_file(file)
-    imported = _ask(lambda sources: sources.import_list(body, dry_run=dry_run))
+    imported = _ask(lambda sources: sources.import_list(body, dry_run=dry_run), creates=True)
     _print(imported, show_sources.imported, as_json=as_json)
     raise typer.Exit(1 if imported.refused and not (imported.added or imported.known) else 0)
 
@@ -233,7 +235,7 @@ def source_discover(
     url: Annotated[str, typer.Argument(help="The address of a site, or of any page of it.")], as_json: Json = False
 ) -> None:
     """Show the feeds and sitemaps of a site. It saves nothing. Exits 1 if there is none."""
-    found = _send(lambda sources: sources.discover(url))
+    found = _send(lambda sources: sources.discover(url), creates=True)
     _print(found, show_sources.discovered, as_json=as_json)
     raise typer.Exit(0 if found.feeds or found.sitemaps else 1)
 
@@ -244,7 +246,7 @@ def source_test(
 ) -> None:
     """Test each stage from an address to an extracted article. It saves nothing. Exits 1 if a stage fails."""
     show_stage = (lambda _: None) if as_json else show_sources.stage
-    result = _send(lambda sources: sources.test(target, show_stage))
+    result = _send(lambda sources: sources.test(target, show_stage), creates=True)
     if as_json:
         print_json(result)
     raise typer.Exit(0 if result.works else 1)
@@ -253,12 +255,17 @@ def source_test(
 source_app.command("janitor")(source_janitor)
 
 
-def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]") -> T:
-    return run_local(lambda operations: question(operations.sources))
+def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]", *, creates: bool = False) -> T:
+    return run_local(lambda operations: question(operations.sources), creates=creates)
 
 
-def _send(question: "Callable[[LiveSourceOperations], Coroutine[Any, Any, T]]", logs: str | None = "error") -> T:
-    return run_live(lambda operations: question(operations.sources), logs)
+def _send(
+    question: "Callable[[LiveSourceOperations], Coroutine[Any, Any, T]]",
+    logs: str | None = "error",
+    *,
+    creates: bool = False,
+) -> T:
+    return run_live(lambda operations: question(operations.sources), logs, creates=creates)
 
 
 def _print(result: T, show_result: Callable[[T], None], *, as_json: bool) -> None:

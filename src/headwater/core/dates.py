@@ -8,6 +8,9 @@ import re
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+from headwater.core.errors import BadRequest
+
+ACCEPTED_MOMENT = "a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
 # A date outside these years is a default value or a mistake.
 MIN_YEAR = 1990
 MAX_YEAR = 2100
@@ -192,3 +195,14 @@ def bounds(day: date, timezone: str) -> tuple[datetime, datetime]:
     midnight = datetime.combine(day, time(0), ZoneInfo(timezone))
     # Some clocks skip midnight. The conversion to UTC then returns the first moment that exists.
     return midnight.astimezone(UTC), (midnight + timedelta(days=1)).astimezone(UTC)
+
+
+def parse_moment(text: str, field: str, accepted: str = ACCEPTED_MOMENT) -> datetime:
+    """Parse the day or time of an argument, in UTC unless it names a time zone. A day is its first moment."""
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            return datetime.combine(date.fromisoformat(text), time(), UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{field}: give {accepted}.") from None

@@ -114,6 +114,7 @@ class Reason(StrEnum):
     # An operator must change something.
     BAD_SETTING = "bad_setting", CONFIG, "A setting is unknown or has a value that cannot be used."
     DATABASE_UNREACHABLE = "database_unreachable", CONFIG, "The database cannot be reached."
+    NO_DATABASE = "no_database", CONFIG, "There is no Headwater database here yet."
     SCHEMA_MISMATCH = "schema_mismatch", CONFIG, "The database schema does not match this program."
     FOLDER_UNUSABLE = "folder_unusable", CONFIG, "A folder cannot be used."
     PORT_TAKEN = "port_taken", CONFIG, "Another program uses the address to listen on."

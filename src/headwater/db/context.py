@@ -11,13 +11,13 @@ from uuid import uuid4
 from headwater.core.settings import Settings
 from headwater.db import migrate
 from headwater.db.clock import DatabaseClock
-from headwater.db.pool import Database, open_database
+from headwater.db.pool import Database, no_database, open_database
 
 
 class MigrateWhen(Enum):
-    """When opening the database may migrate its schema, which other processes may use."""
+    """When opening the database may create it or migrate its schema, which other processes may use."""
 
-    NEVER = auto()
+    NEVER = auto()  # there must be a database
     IF_EMPTY = auto()
     ALWAYS = auto()
 
@@ -37,7 +37,10 @@ async def open_database_context(
     settings: Settings, *, migrate_when: MigrateWhen = MigrateWhen.IF_EMPTY
 ) -> AsyncIterator[DatabaseContext]:
     """Open the database, and migrate it if allowed. Another schema than this program's is refused."""
-    async with open_database(settings) as database:
+    is_required = migrate_when is MigrateWhen.NEVER
+    async with open_database(settings, must_exist=is_required) as database:
+        if is_required and await migrate.is_empty(database):
+            raise no_database(settings)
         if migrate_when is MigrateWhen.ALWAYS or (
             migrate_when is MigrateWhen.IF_EMPTY and await migrate.is_empty(database)
         ):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
@@ -14,7 +15,9 @@ import structlog
 from asyncpg.pool import PoolConnectionProxy
 
 from headwater.core.errors import DatabaseUnreachable, FolderUnusable, OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db.embedded.cluster import has_cluster, report_folder_errors
 from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.sql import query
 
@@ -123,16 +126,19 @@ class Coalescer(Generic[T, R]):
 
 
 @contextlib.asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """Open the configured database, or the embedded one in the data folder.
+async def open_database(settings: Settings, *, must_exist: bool = False) -> AsyncIterator[Database]:
+    """Open the configured database, or the embedded one in the data folder, which is created unless it `must_exist`.
 
-    If the database's disk is full, the block raises OperatorError.
+    If the connection is lost or the database's disk is full, the block raises OperatorError.
     """
-    with _report_full_disk(settings):
+    with _report_outages(settings):
         if settings.database_url:
             async with _pool(settings.database_url, settings.database_connections) as pool:
                 yield Database(pool)
             return
+        with report_folder_errors(settings.data_dir):
+            if must_exist and not has_cluster(settings.data_dir):
+                raise no_database(settings)
         server = await _open_embedded(settings.data_dir)
         try:
             async with _pool(server.dsn, settings.database_connections) as pool:
@@ -141,17 +147,41 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
             await asyncio.shield(asyncio.to_thread(server.close))
 
 
+def no_database(settings: Settings) -> OperatorError:
+    """Return the error about a database that was never created."""
+    if settings.database_url:
+        place, other = without_password(settings.database_url), "HEADWATER_DATABASE_URL names another database"
+    else:
+        place, other = f"the data folder {settings.data_dir}", "HEADWATER_DATA_DIR names another folder"
+    return OperatorError(
+        f"There is no Headwater database in {place}. `headwater up` or `headwater add URL` makes one; {other}.",
+        reason=Reason.NO_DATABASE,
+    )
+
+
 @contextlib.contextmanager
-def _report_full_disk(settings: Settings) -> Iterator[None]:
+def _report_outages(settings: Settings) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = find_full_disk(error)
-        if message is None:
+        if message := find_full_disk(error):
+            raise FolderUnusable(
+                f"The disk of {describe_place(settings)} has no space left: {message}. Free some space and try again."
+            ) from error
+        if not _is_lost_connection(error):
             raise
-        raise FolderUnusable(
-            f"The disk of {describe_place(settings)} has no space left: {message}. Free some space and try again."
+        raise OperatorError(
+            f"The connection to {describe_place(settings)} was lost. Check that it runs, and run the command again.",
+            reason=Reason.DATABASE_LOST,
         ) from error
+
+
+def _is_lost_connection(error: Exception) -> bool:
+    """Return whether the connection to the database broke. Errors of files and of other hosts pass no driver."""
+    if isinstance(error, ExceptionGroup):
+        return all(map(_is_lost_connection, error.exceptions))
+    modules = (frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__))
+    return is_down(error) and any(module.startswith("asyncpg.") for module in modules)
 
 
 async def _open_embedded(data_dir: Path) -> EmbeddedServer:
