@@ -85,7 +85,8 @@ def test_rss_2_is_read_whole() -> None:
     assert read(RSS_2) == Feed(
         title="News & Views",
         link="https://example.org/blog/",
-        language="en-GB",
+        language="en",
+        region="GB",
         ttl_seconds=5400,
         hub="https://hub.example/",
         entries=(

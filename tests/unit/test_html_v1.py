@@ -255,19 +255,19 @@ def test_an_image_in_metadata_is_used_if_the_article_shows_none(head: str, image
 
 
 @pytest.mark.parametrize(
-    ("head", "language", "origin"),
+    ("head", "language", "region", "origin"),
     [
-        (LINKED_DATA + OPEN_GRAPH + META, "en-GB", "json-ld"),
-        (OPEN_GRAPH + META, "en-US", "opengraph"),
-        (META, "de", "meta"),
-        ("<meta http-equiv=content-language content='all of them'>", None, None),
+        (LINKED_DATA + OPEN_GRAPH + META, "en", "GB", "json-ld"),
+        (OPEN_GRAPH + META, "en", "US", "opengraph"),
+        (META, "de", None, "meta"),
+        ("<meta http-equiv=content-language content='all of them'>", None, None, None),
     ],
 )
 def test_the_language_comes_from_metadata_if_the_page_declares_none(
-    head: str, language: str | None, origin: str | None
+    head: str, language: str | None, region: str | None, origin: str | None
 ) -> None:
     article = extract_html(page(head, html="lang=''"), url=URL)
-    assert (article.language, article.provenance.get("language")) == (language, origin)
+    assert (article.language, article.region, article.provenance.get("language")) == (language, region, origin)
 
 
 def test_missing_fields_are_none_and_the_abstract_is_the_first_long_paragraph() -> None:

@@ -53,6 +53,8 @@ class ChangedDocument:
     content_hash: str
     """SHA-256 of the text."""
     language: str | None
+    """Its plain code, such as `de`."""
+    region: str | None
     published_at: datetime | None
 
 

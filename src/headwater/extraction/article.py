@@ -54,7 +54,9 @@ class Article:
     published_at: datetime | None = None
     updated_at: datetime | None = None
     language: str | None = None
-    """The language tag that the page declares."""
+    """The plain code of the language that the page declares, such as `de`."""
+    region: str | None = None
+    """The region that the page declares with its language, such as `DE`."""
     image: str | None = None
     """The address of the lead image."""
     canonical_url: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from headwater.core.dates import parse_date
 from headwater.core.json_values import JsonObject
+from headwater.core.language import read_language
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.feeds.body_description import not_a_feed
 from headwater.feeds.feed_fields import absolute_link, plain_tags, slice_text, summary_text
@@ -24,11 +25,13 @@ def read_json_feed(text: str, url: str) -> Feed:
         raise not_a_feed(url, "it is JSON, but not a JSON Feed")
     author = _author(document)
     hubs = (absolute_link(_string(hub, "url"), url) for hub in _objects(document.get("hubs")))
+    language, region = read_language(_string(document, "language"))
     return Feed(
         title=plain_text(_string(document, "title")),
         entries=tuple(_entry(item, url, author) for item in _objects(document["items"])),
         link=absolute_link(_string(document, "home_page_url"), url),
-        language=one_line(_string(document, "language")) or None,
+        language=language,
+        region=region,
         hub=next(filter(None, hubs), None),
     )
 

@@ -10,6 +10,7 @@ from lxml import etree
 from headwater.core.charset import decode_xml, is_utf8_xml
 from headwater.core.dates import parse_date
 from headwater.core.errors import Unreadable
+from headwater.core.language import read_language
 from headwater.core.text import is_too_deep, one_line, plain_text, unescape_html
 from headwater.feeds.body_description import BLANKS, describe_body, not_a_feed
 from headwater.feeds.deferred_text import DeferredText
@@ -146,11 +147,13 @@ def _read_with_feedparser(text: str, url: str) -> Feed | None:
         return None
     about = parsed.feed
     hubs = [_string(link, "href") for link in about.get("links", ()) if link.get("rel") == "hub"]
+    language, region = read_language(_string(about, "language"))
     return Feed(
         title=plain_text(_string(about, "title")),
         entries=tuple(_feedparser_entry(entry, url) for entry in parsed.entries),
         link=absolute_link(_string(about, "link"), url),
-        language=one_line(_string(about, "language")) or None,
+        language=language,
+        region=region,
         ttl_seconds=ttl_seconds(_string(about, "ttl")),
         hub=absolute_link(hubs[0], url) if hubs else None,
     )

@@ -27,6 +27,9 @@ class Feed:
     link: str | None = None
     """The page that the feed belongs to."""
     language: str | None = None
+    """The plain code of its language, such as `de`."""
+    region: str | None = None
+    """The region that it names with its language, such as `DE`."""
     published_at: datetime | None = None
     updated_at: datetime | None = None
     entries: tuple[FeedEntry, ...] = ()

@@ -9,6 +9,7 @@ from typing import TypeVar
 from lxml import etree
 
 from headwater.core.dates import parse_date
+from headwater.core.language import read_language
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.feeds.deferred_text import DeferredText
 from headwater.feeds.feed_fields import absolute_link, author_name, summary_text, ttl_seconds
@@ -68,6 +69,7 @@ class _Reader:
         if channel is root and plain_name(root.tag) == "rdf" and not layout.entries:
             return None
         link = self._rss_link(children, layout.link, _base(channel, self._url))
+        language, region = read_language(self._text(children, layout.language))
         # RSS 1.0 has its items next to the channel, RSS 2.0 inside it. Some feeds have both.
         entries = self._rss_entries(children, layout.entries, channel, link)
         if channel is not root:
@@ -76,7 +78,8 @@ class _Reader:
             title=self._title(children, layout.title),
             entries=tuple(entries),
             link=link,
-            language=one_line(self._text(children, layout.language)) or None,
+            language=language,
+            region=region,
             published_at=self._date(children, layout.published),
             updated_at=self._date(children, layout.updated),
             ttl_seconds=ttl_seconds(self._text(children, layout.ttl)),
@@ -110,11 +113,13 @@ class _Reader:
         children, layout = _FEEDS.read_children(root)
         base = _base(root, self._url)
         author = self._author(children, layout)
+        language, region = read_language(root.get(_XML_LANG, ""), self._text(children, layout.language))
         return Feed(
             title=self._title(children, layout.title),
             entries=tuple([self._atom_entry(children[position], base, author) for position in layout.entries]),
             link=_find_link(children, layout.link, "alternate", base),
-            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(children, layout.language)) or None,
+            language=language,
+            region=region,
             published_at=self._date(children, layout.published),
             updated_at=self._date(children, layout.updated),
             hub=_find_link(children, layout.link, "hub", base),

@@ -336,7 +336,8 @@ CREATE TABLE documents (
     byline         text,
     published_at   timestamptz,
     updated_at     timestamptz,     -- when the page last changed, by the page or its feed
-    language       text,
+    language       text,            -- a plain code, such as de
+    region         text,            -- of the language, such as DE
     image          text,
     abstract       text,
     canonical_url  text,
@@ -517,9 +518,9 @@ BEGIN
     INSERT INTO changes (url_id, document_id, revision, changed_at, is_correction)
     SELECT n.url_id, id, n.revision, n.fetched_at, n.content_hash = o.content_hash
     FROM new_rows n JOIN old_rows o USING (id)
-    WHERE (n.content_hash, n.title, n.byline, n.published_at, n.language, n.image, n.abstract)
+    WHERE (n.content_hash, n.title, n.byline, n.published_at, n.language, n.region, n.image, n.abstract)
           IS DISTINCT FROM
-          (o.content_hash, o.title, o.byline, o.published_at, o.language, o.image, o.abstract)
+          (o.content_hash, o.title, o.byline, o.published_at, o.language, o.region, o.image, o.abstract)
     ORDER BY id;
     RETURN NULL;
 END $$;

@@ -50,7 +50,7 @@ SELECT c.position, c.changed_at AS at, coalesce(u.url, c.url, deletion.url) AS u
        c.job_id, j.reference_id, coalesce(c.reason, deletion.reason) AS reason,
        CASE WHEN c.revision IS NULL THEN 'failed' WHEN deletion.id IS NOT NULL THEN 'deleted'
             WHEN c.is_correction THEN 'corrected' WHEN c.revision = 1 THEN 'new' ELSE 'changed' END AS what,
-       d.language, coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
+       d.language, d.region, coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = c.url_id AND NOT i.published_is_sighting)) AS published_at
 FROM changes c

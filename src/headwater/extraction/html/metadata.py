@@ -15,6 +15,7 @@ import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from headwater.core.dates import parse_local_date
+from headwater.core.language import split_language
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.extraction.article import Article
 from headwater.extraction.html import json_ld
@@ -73,7 +74,6 @@ _VISIBLE_DATES = (
 )
 _IMAGE_DOM = ("article figure img", "article img", "main figure img", "main img", "figure img")
 _IMAGE_ATTRIBUTES = ("data-src", "data-original", "data-lazy-src", "src", "content", "href")
-_LANGUAGE = re.compile(r"[a-zA-Z]{2,3}(?:[-_][a-zA-Z0-9]{1,8})*")
 _BYLINE_START = re.compile(
     r"^(?:(?:written|posted|published|story|words|text|article|reported|ver\xf6ffentlicht|geschrieben|publi\xe9|escrito"
     r"|publicado|zeige alle beitr\xe4ge|ein artikel|ein beitrag|redaktion|scritto)?\s*"
@@ -95,7 +95,6 @@ SELECTOR_KEYS = ("body", "title", "byline", "published", "image")  # the fields 
 _MAX_SELECTOR_LENGTH = 500
 _MAX_BYLINE_LENGTH = 200
 _MAX_ADDRESS_LENGTH = 2000
-_MAX_LANGUAGE_LENGTH = 35
 _MAX_VALUE_LENGTH = 5000  # of a text or an attribute
 _MAX_MARKUP_LENGTH = 50_000  # of an element; elements may be nested, so all of them may contain the whole page
 _MAX_PICTURES = 100
@@ -118,13 +117,15 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
     title = first("title", page.titles(), one_line)
     if title and page.agrees_on(title):
         confidence["title"] = max(confidence["title"], _TRUST_IN_AGREEMENT)
+    language = first("language", page.languages(), split_language)
     return Article(
         text="",
         title=title,
         byline=first("byline", page.bylines(), read_byline),
         published_at=first("published_at", page.dates(), page.read_time),
         updated_at=first("updated_at", page.updates(), page.read_time),
-        language=first("language", page.languages(), _language),
+        language=language.code if language else None,
+        region=language.region if language else None,
         image=first("image", page.images(), page.absolute),
         abstract=first("abstract", page.descriptions(), one_line),
         canonical_url=first("canonical_url", page.canonical_urls(), page.absolute),
@@ -354,11 +355,6 @@ def check_selector(selector: str) -> None:
         LexborHTMLParser("<p>").css_first(selector)
     except SelectolaxError:
         raise ValueError(f"{selector!r} is not valid CSS") from None
-
-
-def _language(text: str) -> str | None:
-    tag = text.strip()
-    return tag.replace("_", "-") if len(tag) <= _MAX_LANGUAGE_LENGTH and _LANGUAGE.fullmatch(tag) else None
 
 
 def _join(base: str, address: str) -> str | None:
