@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, FastAPI, Query
 from pydantic import BeforeValidator
 
-from headwater.api.common import TOKEN
+from headwater.api.common import TOKEN, Content
 from headwater.app.operations import Operations
-from headwater.core.record import RowId, record
+from headwater.core.record import RowId, extend, record
 from headwater.core.run import RunStatus
 from headwater.discovery.operations import RunFilter, RunRecord
 from headwater.documents.days import DayView
@@ -51,12 +51,12 @@ def add_days(app: FastAPI, operations: Operations) -> None:
     """Add the routes about days."""
 
     def read_filter(
-        source: str | None = None,
+        content: Content,
         bucket: Literal["NEW", "LATEST"] | None = None,
         organisation: Annotated[str | None, Query(description="An organisation's title.")] = None,
         document_type: Annotated[str | None, Query(alias="type", description="Such as press_release.")] = None,
     ) -> DayFilter:
-        return DayFilter(source, bucket, organisation, document_type)
+        return extend(content, DayFilter, bucket=bucket, organisation=organisation, document_type=document_type)
 
     Only = Annotated[DayFilter, Depends(read_filter)]  # noqa: N806 - a type
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
-from headwater.api.common import TOKEN
+from headwater.api.common import TOKEN, Content
 from headwater.app.operations import Operations
 from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
 
@@ -47,8 +47,9 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
     @app.get("/search", tags=[_TAG])
     async def search(
         q: Annotated[str, Query(min_length=1, max_length=500, description='Words, "a phrase", or, -not.')],
+        only: Content,
         limit: Annotated[int, Query(ge=1, le=100)] = 10,
         offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
     ) -> Hits:
         """Search titles and texts, best first."""
-        return await documents.search(q, limit=limit, offset=offset)
+        return await documents.search(q, only, limit=limit, offset=offset)

@@ -1,20 +1,17 @@
 """Commands about days and runs: `today`, `daily`, `ingest`, `runs`."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
-from zoneinfo import ZoneInfo
 
 import typer
-from rich.table import Table
 
-from headwater.cli import show
 from headwater.cli.bars import watching
-from headwater.cli.common import Json, Source, run_live, run_local
+from headwater.cli.common import Category, Json, Language, Since, Source, Topic, read_since, run_live, run_local
 from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console, plain, wrap
+from headwater.cli.show_days import STATES, print_day
 from headwater.core.errors import BadRequest
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, RunStatus
@@ -22,30 +19,25 @@ from headwater.core.run import RunCounters, RunStatus
 if TYPE_CHECKING:
     from headwater.app.operations import Operations
     from headwater.discovery.operations import RunRecord
-    from headwater.documents.days import DayState, DayView, SourceDay
-
-_MARGIN = " " * 4
-_STATES = {
-    "complete": "[green]complete[/]",
-    "reconstructed": "[yellow]reconstructed[/] long after its end: items that were updated again since are missing",
-    "so_far": "[yellow]so far[/]: read before its end",
-    "running": "[yellow]being read[/] now",
-    "failed": "[red]not complete[/]: it could not be read to its end",
-    "not_read": "[yellow]not read[/]",
-}
+    from headwater.documents.days import DayState
 
 
 def today(
     day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
+    source: Source = None,
+    category: Category = None,
+    topic: Topic = None,
+    language: Language = None,
+    since: Since = None,
     as_json: Json = False,
 ) -> None:
-    """Show the NEW and LATEST items of today."""
+    """Show the NEW and LATEST items of today, with their times and documents."""
+    from headwater.documents.operations import DayFilter
+
     wanted = _date(day)
-    view = run_local(lambda operations: operations.days.day(wanted) if wanted else operations.days.today())
-    if as_json:
-        print_json({"day": view.day, "items": view.items})
-    else:
-        show.day(view.day, view.items)
+    only = DayFilter(source, category, topic, language, read_since(since))
+    view = run_local(lambda ops: ops.days.day(wanted, only) if wanted else ops.days.today(only))
+    print_result(view, lambda view: print_day(view, is_filtered=only != DayFilter()), as_json=as_json)
 
 
 def daily(
@@ -53,20 +45,25 @@ def daily(
         str, typer.Argument(metavar="[DATE]", help="A day as YYYY-MM-DD, or latest: the last that was read to its end.")
     ] = "latest",
     source: Source = None,
+    category: Category = None,
+    topic: Topic = None,
+    language: Language = None,
+    since: Since = None,
     bucket: Annotated[str | None, typer.Option(help="NEW or LATEST only.")] = None,
     organisation: Annotated[str | None, typer.Option(help="Only items of the organisation with this title.")] = None,
     document_type: Annotated[str | None, typer.Option("--type", help="Only this type, such as press_release.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a day as a table: its NEW and LATEST items, and whether it is complete."""
+    """Show the NEW and LATEST items of the last complete day or of any other, and whether the day is complete."""
     from headwater.documents.operations import DayFilter
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
         raise BadRequest(f"--bucket: is NEW or LATEST, not {bucket!r}.")
-    only = DayFilter(source, bucket.upper() if bucket else None, organisation, document_type)
+    content = source, category, topic, language, read_since(since)
+    only = DayFilter(*content, bucket.upper() if bucket else None, organisation, document_type)
     view = run_local(lambda operations: operations.days.day(wanted, only))
-    print_result(view, lambda view: _print_day(view, is_filtered=only != DayFilter()), as_json=as_json)
+    print_result(view, lambda view: print_day(view, is_filtered=only != DayFilter()), as_json=as_json)
 
 
 def ingest(
@@ -132,57 +129,14 @@ def _date(text: str | None) -> date | None:
         raise BadRequest(f"{text!r} is not a day such as 2026-03-29.") from None
 
 
-def _print_day(view: "DayView", *, is_filtered: bool = False) -> None:
-    counts = Counter(item.bucket for item in view.items)
-    console.print(f"[bold]{view.day}[/]: {counts['NEW']:,} NEW, {counts['LATEST']:,} LATEST")
-    for source in view.sources:
-        _print_state(source)
-    for source in view.behind:
-        console.print(f"  [bold red]Behind[/]: {source.day} should be there by now.")
-        _print_state(source)
-    if view.items:
-        console.print()
-        console.print(_make_table(view))
-    elif is_filtered:
-        console.print("No items of the day match. Try fewer filters.")
-
-
-def _print_state(source: "SourceDay") -> None:
-    read = f", read {source.read_at:%Y-%m-%d %H:%M} UTC" if source.read_at else ""
-    console.print(f"  {plain(source.source)}: {_STATES[source.state]}{read}")
-    if source.reason:
-        why = source.error or Reason.of(source.reason).sentence
-        console.print(wrap(f"its last run ({source.run_id}) failed, {source.reason}: {why}", _MARGIN))
-    elif source.error:
-        console.print(wrap(source.error, _MARGIN))
-
-
-def _make_table(view: "DayView") -> Table:
-    zones = {source.source: ZoneInfo(source.timezone) for source in view.sources}
-    table = Table(box=None, padding=(0, 1), show_edge=False, width=min(console.width, 160))
-    table.add_column("", no_wrap=True)
-    table.add_column("time", no_wrap=True)
-    table.add_column("source", no_wrap=True, overflow="ellipsis", max_width=16)
-    table.add_column("title, organisations, type, address", ratio=1, overflow="fold")
-    for item in view.items:
-        moment = item.updated_at if item.bucket == "LATEST" else item.published_at
-        details = [", ".join(map(str, item.tags.get("organisations") or ())), item.tags.get("document_type")]
-        about = "; ".join(plain(str(part)) for part in details if part)
-        lines = [plain(item.title or "(no title)"), *(f"[dim]{line}[/]" for line in (about, plain(item.url)) if line)]
-        zone = zones.get(item.source, ZoneInfo("UTC"))
-        clock = f"{moment.astimezone(zone):%d %H:%M}" if moment else ""
-        table.add_row(item.bucket, clock, plain(item.source), "\n".join(lines))
-    return table
-
-
 def _print_ingested(run: "RunRecord", state: "DayState") -> None:
     read = f"{run.fetched or 0:,} records in {run.pages or 0:,} pages, {run.seconds or 0:.1f} s"
     what = f"{plain(run.source)} {run.day}"
     if run.status is RunStatus.SUCCEEDED:
         console.print(f"{what}: {run.new:,} NEW, {run.latest:,} LATEST ({read})")
-        console.print(f"  {_STATES[state]}")
+        console.print(f"  {STATES[state]}")
         if run.error:
-            console.print(f"[yellow]{wrap(run.error, _MARGIN)}[/]")
+            console.print(f"[yellow]{wrap(run.error, ' ' * 4)}[/]")
         console.print(f"[dim]See `headwater daily {run.day} --source {plain(run.source)}`.[/]")
         return
     console.print(f"{what}: [red]failed[/] ({run.reason}): {plain(_why(run))}")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli import show
 from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import print_json
-from headwater.cli.show import console, plain, print_cut, wrap
+from headwater.cli.show import console, plain, wrap
+from headwater.cli.show_days import print_titles
 from headwater.core.errors import OperatorError
 from headwater.core.settings import FILE_VARIABLE, SETTINGS_FILE
 
@@ -125,7 +125,7 @@ def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progr
 def show_outcome(outcome: "DemoOutcome") -> None:
     """Show the result of the demo."""
     console.print()
-    show.day(outcome.day, outcome.items, brief=True)
+    print_titles(outcome.day, outcome.items)
     console.print("\n[bold]Documents by host[/]")
     for host, count in outcome.documents.items():
         console.print(f"{count:>6}  {plain(host)}")
@@ -184,5 +184,4 @@ def _outcomes(title: str, outcomes: "list[OutcomeGroup]") -> None:
     for group in outcomes:
         margin = " " * 8
         console.print(f"{group.count:>6}  {wrap(group.sentence, margin)[len(margin) :]}")
-        room = max(console.width - len(group.example), 0)
-        print_cut(f"{margin[:room]}[dim]{plain(group.example)}[/]")  # a long address moves left to stay whole
+        console.print(f"{margin}[dim]{plain(group.example)}[/]")

@@ -1,29 +1,44 @@
-"""Commands about documents: `search`, `why`, `diff` and `normalize`."""
+"""Commands about documents: `search`, `show`, `why`, `diff` and `normalize`."""
 
 import itertools
 import re
-from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.cells import cell_len, chop_cells
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.text import Text
 
-from headwater.cli.common import Json, Yes, confirm, run, run_local, settings_with_logs, wait
+from headwater.cli.common import (
+    Category,
+    Json,
+    Language,
+    Since,
+    Source,
+    Topic,
+    Yes,
+    confirm,
+    read_since,
+    run,
+    run_local,
+    settings_with_logs,
+    wait,
+)
 from headwater.cli.output import print_json, print_result
-from headwater.cli.show import console, plain, visible
+from headwater.cli.show import break_lines, console, plain, visible
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
     from headwater.documents.normalize import NormalizedFile
-    from headwater.documents.operations import Document, DocumentDiff, Hit
+    from headwater.documents.operations import Document, DocumentDiff, Hits
     from headwater.explain.report import Why
 
 _MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")
-_WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
 _WHY_MARGIN, _WHY_WIDTH = 10, 80
+_FIELDS = ("title", "published_at", "updated_at", "language", "region", "byline", "abstract", "image", "canonical_url")
+_FIELD_WIDTH = 15
 _STYLES = {"added": "green", "removed": "red strike", "same": ""}
 _MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}
 document_app = typer.Typer(help="The documents.", no_args_is_help=True)
@@ -32,22 +47,36 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 def search(
     words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not; put -- before a first -not.')],
+    source: Source = None,
+    category: Category = None,
+    topic: Topic = None,
+    language: Language = None,
+    since: Since = None,
     limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
     as_json: Json = False,
 ) -> None:
-    """Search the documents, best first."""
+    """Search the documents, best first. --since compares the date of publication, or else of the fetch."""
+    from headwater.documents.operations import ContentFilter
+
     query = " ".join(words)
-    found = run_local(lambda operations: operations.documents.search(query, limit=limit))
-    print_result(found, lambda found: print_hits(query, found.hits), as_json=as_json)
+    only = ContentFilter(source, category, topic, language, read_since(since))
+    found = run_local(lambda operations: operations.documents.search(query, only, limit=limit))
+    print_result(found, lambda found: print_hits(query, found), as_json=as_json)
 
 
-def print_hits(query: str, found: "Sequence[Hit]") -> None:
+def print_hits(query: str, found: "Hits") -> None:
     """Show the documents that match a search."""
-    if not found:
+    if not found.total:
         console.print(f"Nothing found for '{plain(query)}'.")
-    for hit in found:
-        published = f"{hit.published_at:%Y-%m-%d}" if hit.published_at else "undated"
-        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]  {published}  {plain(hit.source)}")
+        return
+    first = f", the first {len(found.hits):,} are" if found.total > len(found.hits) else ""
+    console.print(f"{found.total:,} {'document matches' if found.total == 1 else 'documents match'}{first}:\n")
+    for hit in found.hits:
+        published = f"published {hit.published_at:%Y-%m-%d %H:%M}" if hit.published_at else "undated"
+        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]")
+        console.print(
+            f"  document {hit.id} of {plain(hit.source)}, {published}, fetched {hit.fetched_at:%Y-%m-%d %H:%M} UTC"
+        )
         console.print(_highlight_matches(hit.snippet))
         console.print(f"  [dim]{plain(hit.url)}[/]\n")
 
@@ -72,22 +101,44 @@ def _print_why(found: "Why") -> None:
     for label, group in itertools.groupby(found.lines, key=lambda line: line.label):
         margin = f"[bold]{label:<{_WHY_MARGIN}}[/]"
         for line in group:
-            for piece in _break_lines(visible(line.text), _WHY_WIDTH - _WHY_MARGIN):
+            for piece in break_lines(visible(line.text), _WHY_WIDTH - _WHY_MARGIN):
                 console.print(margin + escape(piece))
                 margin = " " * _WHY_MARGIN
 
 
-def _break_lines(text: str, width: int) -> list[str]:
-    """Break a text into lines by its width on the screen. Addresses and commands stay whole, to be copied."""
-    lines = [""]
-    for word in _WORD.findall(text):
-        for part in [word] if "://" in word else chop_cells(word, width):
-            longer = f"{lines[-1]} {part}".lstrip()
-            if cell_len(longer) <= width:
-                lines[-1] = longer
-            else:
-                lines.append(part)
-    return [line for line in lines if line]
+def show_document(
+    document: Annotated[str, typer.Argument(help="The id of a document, or its URL.")], as_json: Json = False
+) -> None:
+    """Show a document: its fields and where they come from, its revisions, and its text."""
+
+    async def get(operations: "LocalOperations") -> "Document":
+        return await operations.documents.get(await operations.documents.find(document))
+
+    print_result(run_local(get), _print_document, as_json=as_json)
+
+
+def _print_document(found: "Document") -> None:
+    console.print(f"[bold]{plain(found.title or '(no title)')}[/]\n{plain(found.url)}")
+    fetched = f"fetched {found.fetched_at:%Y-%m-%d %H:%M} UTC"
+    console.print(f"document {found.id} of {plain(found.source)}, revision {found.revision}, {fetched}\n")
+    for name in _FIELDS:
+        value = getattr(found, name)
+        if value is not None:
+            shown = f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else str(value)
+            origin = [found.provenance[name]] if name in found.provenance else []
+            origin += [f"{found.confidence[name]:.0%} sure"] if name in found.confidence else []
+            about = f"  [dim]({plain(', '.join(origin))})[/]" if origin else ""
+            console.print(f"{name:<{_FIELD_WIDTH}}{plain(shown)}{about}")
+    raw = f"{decimal(found.raw_bytes)}, read by {found.normalizer}"
+    console.print(f"{'raw file':<{_FIELD_WIDTH}}{plain(found.raw_path)}  [dim]({plain(raw)})[/]")
+    console.print(f"{'text hash':<{_FIELD_WIDTH}}{found.content_hash}\n{'raw hash':<{_FIELD_WIDTH}}{found.raw_hash}")
+    for earlier in found.revisions:
+        dates = f"{earlier.fetched_at:%Y-%m-%d %H:%M} to {earlier.replaced_at:%Y-%m-%d %H:%M} UTC"
+        console.print(f"{f'revision {earlier.revision}':<{_FIELD_WIDTH}}{dates}  {plain(earlier.title)}")
+    if found.artifacts:
+        console.print(f"{'tables':<{_FIELD_WIDTH}}{len(found.artifacts)} that the text cannot show; --json has them")
+    console.print()
+    _print_lines(found.text)
 
 
 @document_app.command("delete")

@@ -4,23 +4,21 @@ All text from outside goes through `plain`, so that the title of a page cannot c
 """
 
 import re
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import date
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 if TYPE_CHECKING:
     from headwater.app.doctor_finding import Finding
-    from headwater.documents.days import DayItem
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _FINDING_MARGIN = 29
+_WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
 _LONE_ESCAPE = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*?\]))")
 
 
@@ -40,29 +38,16 @@ def plain(text: str) -> str:
 
 def print_table(rows: Iterable[object], **columns: str) -> None:
     """Print records as a table. A column is named by its attribute and has a title. `-` is for an empty value."""
-    grid = Table(*columns.values(), box=None, pad_edge=False)
-    for row in rows:
-        grid.add_row(*(plain(str(getattr(row, name) or "-")) for name in columns))
-    console.print(grid)
+    print_grid([columns.values(), *([str(getattr(row, name) or "-") for name in columns] for row in rows)])
 
 
-def day(wanted: date, items: "Sequence[DayItem]", *, brief: bool = False) -> None:
-    """Show a day's index. The brief form has no addresses and cuts titles to the width."""
-    if not items:
-        console.print(f"{wanted}: nothing new and nothing updated.")
-        return
-    counts = Counter(item.bucket for item in items)
-    console.print(f"[bold]{wanted}[/]: {counts['NEW']} NEW, {counts['LATEST']} LATEST")
-    for source in dict.fromkeys(item.source for item in items):
-        console.print(f"\n[bold]{plain(source)}[/]")
-        for item in items:
-            if item.source == source:
-                title = f"  {item.bucket:<6} {plain(item.title or '(no title)')}"
-                if brief:
-                    print_cut(title)
-                else:
-                    console.print(title)
-                    console.print(f"         [dim]{plain(item.url)}[/]")
+def print_grid(rows: Iterable[Iterable[str]]) -> None:
+    """Print rows of cells below each other. The first row is the head. No cell is cut or broken."""
+    cells = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        console.print(escape("  ".join(padded).rstrip()), style=None if number else "bold")
 
 
 def findings(found: "dict[str, Finding]") -> None:
@@ -78,7 +63,7 @@ def findings(found: "dict[str, Finding]") -> None:
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
         for line in (finding.found, *finding.lines, *([f"-> {finding.fix}"] if finding.fix else [])):
             width = max(console.width - _FINDING_MARGIN, 20)
-            for piece in textwrap.wrap(visible(line), width, subsequent_indent="  ", break_on_hyphens=False):
+            for piece in break_lines(visible(line), width):
                 console.print(head + escape(piece))
                 head = " " * _FINDING_MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
@@ -86,13 +71,26 @@ def findings(found: "dict[str, Finding]") -> None:
     console.print("\n" + ", ".join(f"{counts[state]} {names.get(state, state)}" for state in colours if counts[state]))
     failed = [name for name, finding in found.items() if finding.state == "failed"]
     if failed:
-        console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
+        console.print(wrap(f"Failed: {', '.join(failed)}.", ""))
 
 
 def wrap(text: str, margin: str, width: int = 80) -> str:
-    """Return a text as markup in lines of at most `width` columns, each after a margin."""
-    width = min(console.width, width)
-    return escape(textwrap.fill(visible(text), width, initial_indent=margin, subsequent_indent=margin))
+    """Return a text as markup in lines of at most `width` columns, each after a margin. Addresses stay whole."""
+    lines = break_lines(visible(text), min(console.width, width) - len(margin))
+    return escape("\n".join(margin + line for line in lines))
+
+
+def break_lines(text: str, width: int) -> list[str]:
+    """Break a text into lines by its width on the screen. Addresses and commands stay whole, to be copied."""
+    lines = [""]
+    for word in _WORD.findall(text):
+        for part in [word] if "://" in word else chop_cells(word, width):
+            longer = f"{lines[-1]} {part}".lstrip()
+            if cell_len(longer) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(part)
+    return [line for line in lines if line]
 
 
 def print_cut(markup: str) -> None:

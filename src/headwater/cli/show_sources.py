@@ -1,18 +1,15 @@
 """The text output of `headwater add` and `headwater source`."""
 
 import json
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
-from rich.markup import escape
-from rich.table import Table
 
 from headwater.cli.bars import progress_bars
-from headwater.cli.show import console, errors, plain, print_cut, visible
+from headwater.cli.show import console, errors, plain, print_cut, print_grid, visible, wrap
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 
@@ -67,7 +64,11 @@ def added(source: "AddedSource") -> None:
     console.print(f"Added source [bold]{name}[/]{title}: {_format_counts(source)}")
     _show_refused(source)
     for item in source.newest:
-        print_cut(f"  {item.published_at:%Y-%m-%d}  {plain(item.title or item.url)}")
+        line = f"  {item.published_at:%Y-%m-%d}  "
+        if item.title:
+            print_cut(line + plain(item.title))
+        else:
+            console.print(line + plain(item.url))
     if source.is_unfinished:
         console.print("The visit ended before all of the list was read. `headwater up` reads the rest at once.")
     if source.others:
@@ -143,7 +144,7 @@ def listed(rows: "Sequence[SourceSummary]", *, filtered: bool) -> None:
             f"{_format_health(row.health):} {row.items:>7,} {row.documents:>7,}  "
             f"{_format_time(row.next_poll_at):<11}  {plain(row.name)}"
         )
-        console.print(_wrap(row.why, 10), style="dim")
+        console.print(wrap(row.why, "          "), style="dim")
 
 
 def _format_health(health: "SourceHealth") -> str:
@@ -154,16 +155,11 @@ def _format_time(moment: datetime | None) -> str:
     return f"{moment:%m-%d %H:%M}" if moment else "-"
 
 
-def _wrap(text: str, margin: int) -> str:
-    space = " " * margin
-    return escape(textwrap.fill(visible(text), 80, initial_indent=space, subsequent_indent=space))
-
-
 def details(source: "SourceDetails") -> None:
     """Show everything that is known about a source."""
     console.print(f"[bold]{plain(source.name)}[/], of kind {plain(source.kind)}, since {source.created_at:%Y-%m-%d}")
     console.print(f"\n{_format_health(source.health)}")
-    console.print(_wrap(source.why, 2))
+    console.print(wrap(source.why, "  "))
     _show_settings("Settings", source.settings)
     _show_settings("By default", source.defaults)
     for method in source.methods:
@@ -185,19 +181,20 @@ def _show_settings(title: str, settings: Mapping[str, Any]) -> None:
 
 def _show_method(method: "SourceMethod") -> None:
     console.print(f"\n[bold]Read by {method.method}[/]  {_format_health(method.health)}")
-    console.print(_wrap(method.why, 2))
+    console.print(wrap(method.why, "  "))
     if method.last_polled_at:
         last, success, new = map(_format_time, (method.last_polled_at, method.last_success_at, method.last_new_at))
         console.print(f"  last poll {last}, last success {success}, last new item {new} (UTC)")
     if method.next_poll_at:
-        console.print(_wrap(f"next {_format_time(method.next_poll_at)} (UTC). {method.next_poll_why or ''}", 2))
+        next_poll = f"next {_format_time(method.next_poll_at)} (UTC). {method.next_poll_why or ''}"
+        console.print(wrap(next_poll, "  "))
     if method.backfill_since:
         console.print(f"  the next poll goes back to {method.backfill_since:%Y-%m-%d}")
     _show_problems(method.problems)
 
 
 def _show_problems(problems: "Sequence[ReadProblem]") -> None:
-    lines = [f"  could not read {plain(one.url)}:\n{_wrap(one.problem, 4)}" for one in problems]
+    lines = [f"  could not read {plain(one.url)}:\n{wrap(one.problem, '    ')}" for one in problems]
     _show_first(lines, _PROBLEMS_SHOWN, "; --json lists them")
 
 
@@ -210,10 +207,10 @@ def removed(source: "RemovedSource") -> None:
 
 def disk(use: "DiskUse") -> None:
     """Show the disk use of each source, and of the database."""
-    grid = Table("source", "documents", "raw files", "texts", box=None, pad_edge=False)
+    lines = [["source", "documents", "raw files", "texts"]]
     for size in use.sources:
-        grid.add_row(plain(size.name), f"{size.documents:,}", decimal(size.raw_bytes), decimal(size.text_bytes))
-    console.print(grid)
+        lines.append([size.name, f"{size.documents:,}", decimal(size.raw_bytes), decimal(size.text_bytes)])
+    print_grid(lines)
     console.print(f"The database uses {decimal(use.database_bytes)} in all.")
 
 
@@ -262,12 +259,12 @@ def budgets(rows: "list[HostBudget] | None") -> None:
     for row in rows or ():
         origin = "as the host says" if row.limit_seen_at else "assumed, the host has not said"
         console.print(f"[bold]{plain(row.host)}[/]  {row.hourly_limit:,} requests an hour ({origin})")
-        grid = Table("source", "share", "spent", "left", "next free (UTC)", box=None, pad_edge=False)
+        lines = [["source", "share", "spent", "left", "next free (UTC)"]]
         for part in row.sources:
             free = f"{part.next_free:%H:%M:%S}" if part.next_free else "now"
-            grid.add_row(plain(part.source), f"{part.share:,}", f"{part.spent:,}", f"{part.left:,}", free)
-        console.print(grid)
+            lines.append([part.source, f"{part.share:,}", f"{part.spent:,}", f"{part.left:,}", free])
+        print_grid(lines)
         reserve = [name for part in row.sources if part.source == "reserve" for name in part.drawn_by]
         if reserve:
             drawn = visible(f"These sources use the reserve: {', '.join(reserve)}.")
-            console.print(escape(textwrap.fill(drawn, console.width, break_on_hyphens=False)))
+            console.print(wrap(drawn, ""))

@@ -9,6 +9,7 @@ import asyncpg
 
 from headwater.core.errors import SchemaMismatch
 from headwater.core.record import record
+from headwater.db.items import ContentFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 from headwater.extraction.article import Article
@@ -46,6 +47,9 @@ class DocumentLine:
     title: str
     published_at: datetime | None
     language: str | None
+    """The plain code of its language, such as `de`."""
+    region: str | None
+    """The region that the page names with its language, such as `DE`."""
     fetched_at: datetime
 
 
@@ -112,17 +116,21 @@ class RevisionText:
 
 
 @record
-class Hit:
+class Hit(DocumentLine):
     """A document that matches a search."""
 
-    id: int
-    url: str
-    source: str
-    title: str
-    published_at: datetime | None
     rank: float
     snippet: str
     """Words around the matches. Each match is between ⟦ and ⟧."""
+
+
+@record
+class Hits:
+    """The documents that match a search, best first."""
+
+    hits: list[Hit]
+    total: int
+    """The number of all documents that match."""
 
 
 class DocumentCounts(NamedTuple):
@@ -174,6 +182,7 @@ async def save_document(
         article.updated_at,
         article.confidence,
         document.selectors,
+        article.region,
     )
     return value
 
@@ -218,9 +227,12 @@ async def list_documents(
     return [DocumentLine(**row) for row in rows]
 
 
-async def search_documents(connection: Connection, words: str, limit: int, offset: int) -> list[Hit]:
+async def search_documents(connection: Connection, words: str, only: ContentFilter, *, limit: int, offset: int) -> Hits:
     """Search titles and texts, best first."""
-    return [Hit(**row) for row in await connection.fetch(query("search_documents"), words, limit, offset)]
+    filters = (only.source, only.category, only.topic, only.language, only.since)
+    rows = [dict(row) for row in await connection.fetch(query("search_documents"), words, limit, offset, *filters)]
+    totals = [row.pop("total") for row in rows]
+    return Hits([Hit(**row) for row in rows if row["id"] is not None], totals[0])
 
 
 async def count_documents(connection: Connection) -> DocumentCounts:

@@ -74,10 +74,23 @@ async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:
 
 
 @record
-class DayFilter:
-    """A choice of a day's items. A field that is None matches all of them."""
+class ContentFilter:
+    """A choice of items or documents. A field that is None matches all of them."""
 
     source: str | None = None
+    category: str | None = None
+    """The category of the source, or one above it."""
+    topic: str | None = None
+    """A topic that the source gives to the item."""
+    language: str | None = None
+    """The plain code of the document's language, such as `de`."""
+    since: datetime | None = None
+
+
+@record
+class DayFilter(ContentFilter):
+    """A choice of a day's items."""
+
     bucket: str | None = None
     organisation: str | None = None
     document_type: str | None = None
@@ -153,6 +166,15 @@ async def last_day_indexed(connection: Connection, source_id: int | None, until:
 async def read_day(connection: Connection, day: date, only: DayFilter) -> list[DayItem]:
     """Return the NEW and LATEST items of a day, by source."""
     rows = await connection.fetch(
-        query("read_day"), day, only.source, only.bucket, only.organisation, only.document_type
+        query("read_day"),
+        day,
+        only.source,
+        only.bucket,
+        only.organisation,
+        only.document_type,
+        only.category,
+        only.topic,
+        only.language,
+        only.since,
     )
     return [DayItem(**row) for row in rows]

@@ -1,6 +1,6 @@
 """Operations on days: the NEW and LATEST items of a day, and whether its sources were read to their ends."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
@@ -10,13 +10,13 @@ from headwater.core.errors import BadRequest, HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import Source
-from headwater.core.text import make_storable
 from headwater.db import items, runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.items import DayFilter, DayReading
 from headwater.db.items import DayItem as DayItem
 from headwater.db.pool import Connection
 from headwater.db.runs import RunFilter
+from headwater.documents.content_filter import prepare_filter
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
 
@@ -65,6 +65,8 @@ class DayView:
     """The NEW and LATEST items of a day."""
 
     day: date
+    timezone: str
+    """The time zone of the day, except for the sources of dated days."""
     items: list[DayItem]
     sources: list[SourceDay]
     """The sources of dated days, and whether their day is complete."""
@@ -85,24 +87,21 @@ class DayOperations:
 
     async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
         """Return a day, or by default the latest day that was read after its end."""
-        only = DayFilter(*(value if value is None else make_storable(value) for value in astuple(only or DayFilter())))
         if wanted and not _FIRST < wanted < _LAST:
             raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
         async with self.context.database.connection() as connection:
+            only = await prepare_filter(connection, only or DayFilter())
             dated = await self._find_dated(connection, only.source)
             day = wanted or await self._find_latest(connection, dated, only.source)
             found = await items.read_day(connection, day, only)
             states = await self._read_states(connection, dated, day)
             behind = await self._find_behind(connection, dated, day) if wanted is None else []
-            return DayView(day, found, states, behind)
+            return DayView(day, self.context.settings.timezone, found, states, behind)
 
     async def _find_dated(self, connection: Connection, name: str | None) -> _DatedSources:
-        """Return the sources of dated days, or the one with a name. Raises OperatorError for an unknown name."""
-        known = await sources.get_all_sources(connection)
-        if name is not None and name not in [source.name for source in known]:
-            raise sources.unknown_source(name)
+        """Return the sources of dated days, or the one with a name."""
         found: _DatedSources = {}
-        for source in known:
+        for source in await sources.get_all_sources(connection):
             try:
                 kind = get_kind(source)
             except OperatorError:

@@ -17,9 +17,12 @@ from headwater.db.deletions import find_document_url
 from headwater.db.documents import Document as Document
 from headwater.db.documents import DocumentCounts, DocumentLine, RevisionText
 from headwater.db.documents import Hit as Hit
+from headwater.db.documents import Hits as Hits
+from headwater.db.items import ContentFilter as ContentFilter
 from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, get_stored_document
+from headwater.documents.content_filter import prepare_filter
 from headwater.documents.deletion import delete_documents, remove_unused_files
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.documents.verify import normalize_again
@@ -40,13 +43,6 @@ class DocumentPage:
     documents: list[DocumentLine]
     next: str | None
     """The `before` of the next page. Null on the last page."""
-
-
-@record
-class Hits:
-    """The documents that match a search, best first."""
-
-    hits: list[Hit]
 
 
 @record
@@ -123,10 +119,13 @@ class DocumentOperations:
         await remove_unused_files(context)
         return DeletedDocument(document_id)
 
-    async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> Hits:
+    async def search(self, words: str, only: ContentFilter | None = None, *, limit: int = 10, offset: int = 0) -> Hits:
         """Search titles and texts, best first."""
-        search = documents.search_documents
-        return Hits(await self._context.database.run(search, make_storable(words), limit, offset))
+        async with self._context.database.connection() as connection:
+            chosen = await prepare_filter(connection, only or ContentFilter())
+            return await documents.search_documents(
+                connection, make_storable(words), chosen, limit=limit, offset=offset
+            )
 
     async def count(self) -> DocumentCounts:
         """Count documents and distinct texts."""

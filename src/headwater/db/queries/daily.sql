@@ -62,7 +62,8 @@ ORDER BY s.name
 SELECT max(day) FROM daily_index WHERE ($1::int IS NULL OR source_id = $1) AND day <= $2
 
 -- name: read_day
--- $1 day; $2 source's name, $3 bucket, $4 organisation, $5 type, each or NULL. Each item with its document, where it has one.
+-- $1 day; $2 source's name, $3 bucket, $4 organisation, $5 type, $6 category, $7 topic, $8 language, $9 since, each or NULL.
+-- Each item with its document, where it has one.
 SELECT s.name AS source, x.bucket, x.rule, i.title, i.url, x.published_at,
        x.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, x.updated_at, i.tags,
        d.id AS document_id
@@ -72,4 +73,7 @@ JOIN items i ON i.id = x.item_id
 LEFT JOIN documents d ON d.url_id = i.url_id
 WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
   AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4)) AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+  AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
+  AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7)) AND ($8::text IS NULL OR d.language = $8)
+  AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
 ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, i.id

@@ -13,12 +13,12 @@ SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY c
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
 -- $18 fetched URL, $19 content type, $20 body status, $21 artifacts, $22 updated,
--- $23 confidence, $24 the source's selectors.
+-- $23 confidence, $24 the source's selectors, $25 region.
 -- The caller cuts the text to search in, because a tsvector holds at most 1 MB. A text that changed stays as a revision.
 -- Returns whether the document was known and one of its fields changed. The trigger `record_changed` compares
 -- the same columns.
 WITH was AS (
-    SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_path, raw_hash, fetched_at
+    SELECT id, revision, content_hash, title, byline, published_at, language, region, image, abstract, raw_path, raw_hash, fetched_at
     FROM documents WHERE url_id = $1
 ), replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
@@ -28,14 +28,14 @@ WITH was AS (
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,
-                       fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors)
+                       fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
         setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17), $18, $19, $20, $21,
-        $22, $23, $24)
+        $22, $23, $24, $25)
 ON CONFLICT (url_id) DO UPDATE
     SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
         content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
-        published_at = excluded.published_at, language = excluded.language, image = excluded.image,
+        published_at = excluded.published_at, language = excluded.language, region = excluded.region, image = excluded.image,
         abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
         normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
         raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search,
@@ -44,8 +44,8 @@ ON CONFLICT (url_id) DO UPDATE
         confidence = excluded.confidence, selectors = excluded.selectors
 RETURNING EXISTS (
     SELECT FROM was
-    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.image, was.abstract)
-          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.image, d.abstract))
+    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.region, was.image, was.abstract)
+          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract))
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids
@@ -58,7 +58,7 @@ WHERE document_id = $1 ORDER BY revision DESC
 
 -- name: list_documents
 -- Newest first. $1 limit, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
-SELECT d.id, u.url, s.name AS source, d.title, d.language, d.fetched_at,
+SELECT d.id, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at
 FROM documents d JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
@@ -67,7 +67,7 @@ ORDER BY d.fetched_at DESC, d.id DESC LIMIT $1
 
 -- name: get_document
 -- $1 id
-SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language,
+SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language, d.region,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
        d.updated_at, d.image, d.abstract,
@@ -78,20 +78,32 @@ JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN
 WHERE d.id = $1
 
 -- name: search_documents
--- Best first. A word or phrase in the title counts more. $1 query in web-search syntax, $2 limit, $3 offset
-SELECT found.id, u.url, s.name AS source, found.title, found.rank,
-       coalesce(found.published_at, (SELECT min(i.published_at) FROM items i
-        WHERE i.url_id = found.url_id AND NOT i.published_is_sighting)) AS published_at,
-       ts_headline('english', left(t.body, 50000), found.wanted,
-                   'MaxWords=30, MinWords=12, StartSel=⟦, StopSel=⟧') AS snippet
-FROM (
-    SELECT d.*, wanted, ts_rank_cd(d.search, wanted, 1) AS rank
-    FROM documents d, websearch_to_tsquery('english', $1) AS wanted
+-- Best first, with the number of all documents that match. A word or phrase in the title counts more. If no document is on
+-- the page, one row has the number only. $1 query in web-search syntax, $2 limit, $3 offset; $4 source's name, $5 category,
+-- $6 topic, $7 language, $8 published or, if that is unknown, fetched since, each or NULL
+WITH matching AS MATERIALIZED (
+    SELECT d.id, ts_rank_cd(d.search, wanted, 1) AS rank, d.fetched_at
+    FROM websearch_to_tsquery('english', $1) AS wanted, documents d JOIN sources s ON s.id = d.source_id
     WHERE d.search @@ wanted
-    ORDER BY rank DESC, d.fetched_at DESC, d.id DESC LIMIT $2 OFFSET $3
-) found
-JOIN url_frontier u ON u.id = found.url_id JOIN sources s ON s.id = found.source_id JOIN texts t USING (content_hash)
-ORDER BY found.rank DESC, found.fetched_at DESC, found.id DESC
+      AND ($4::text IS NULL OR s.name = $4) AND ($7::text IS NULL OR d.language = $7)
+      AND ($5::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $5 || '/'))
+      AND ($6::text IS NULL OR EXISTS (
+            SELECT FROM items i WHERE i.url_id = d.url_id AND lower((i.tags -> 'topic')::text)::jsonb ? lower($6)))
+      AND ($8::timestamptz IS NULL OR coalesce(d.published_at, (
+            SELECT min(i.published_at) FROM items i WHERE i.url_id = d.url_id AND NOT i.published_is_sighting),
+            d.fetched_at) >= $8)
+), page AS (
+    SELECT * FROM matching ORDER BY rank DESC, fetched_at DESC, id DESC LIMIT $2 OFFSET $3
+)
+SELECT counted.total, d.id, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at, page.rank,
+       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
+       ts_headline('english', left(t.body, 50000), websearch_to_tsquery('english', $1),
+                   'MaxWords=30, MinWords=12, StartSel=⟦, StopSel=⟧') AS snippet
+FROM (SELECT count(*) AS total FROM matching) counted
+LEFT JOIN (page JOIN documents d USING (id) JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
+           JOIN texts t USING (content_hash)) ON true
+ORDER BY page.rank DESC, d.fetched_at DESC, d.id DESC
 
 -- name: document_counts
 SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts
