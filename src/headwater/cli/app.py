@@ -1,6 +1,7 @@
 """The commands. Each one parses its arguments, calls an operation, and prints the record."""
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, Yes, configuration, confirm, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
-from headwater.cli.documents import diff, document_app, normalize, search, why
+from headwater.cli.documents import diff, document_app, normalize, search, show_document, why
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
@@ -37,6 +38,9 @@ class SettingLine:
     help: str
 
 
+# The panels of the help.
+READ, SOURCES, RUN, LOOK_AFTER = "Read", "Sources", "Run", "Look after"
+
 app = typer.Typer(
     name="headwater",
     help="Turns public sources into a clean, dated, deduplicated, searchable corpus.",
@@ -45,18 +49,34 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
-for group, name in (
-    (source_app, "source"),
-    (document_app, "document"),
-    (migrate_app, "migrate"),
-    (frontier_app, "frontier"),
-    (canonical_app, "canonical"),
-    (handoff_app, "handoff"),
-    (webhook_app, "webhook"),
+for group, name, panel in (
+    (source_app, "source", SOURCES),
+    (frontier_app, "frontier", RUN),
+    (canonical_app, "canonical", RUN),
+    (handoff_app, "handoff", RUN),
+    (webhook_app, "webhook", RUN),
+    (document_app, "document", LOOK_AFTER),
+    (migrate_app, "migrate", LOOK_AFTER),
 ):
-    app.add_typer(group, name=name)
-for function in (add, search, demo, today, new, daily, ingest, runs, why, normalize, diff, verify, backup, restore):
-    app.command()(function)
+    app.add_typer(group, name=name, rich_help_panel=panel)
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    READ: {
+        "today": today,
+        "daily": daily,
+        "new": new,
+        "search": search,
+        "show": show_document,
+        "diff": diff,
+        "why": why,
+        "runs": runs,
+    },
+    SOURCES: {"add": add, "ingest": ingest},
+    RUN: {"demo": demo},
+    LOOK_AFTER: {"normalize": normalize, "verify": verify, "backup": backup, "restore": restore},
+}
+for panel, functions in _COMMANDS.items():
+    for name, function in functions.items():
+        app.command(name, rich_help_panel=panel)(function)
 
 
 @app.callback(invoke_without_command=True)
@@ -67,7 +87,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
     from headwater.api import make_app
@@ -79,7 +99,7 @@ def up() -> None:
     run(serve(settings_with_logs(), list(RoleName), make_app, update_schema=True, on_ready=ready))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def worker() -> None:
     """Run only fetchers, for a Headwater that runs elsewhere on the same database."""
     from headwater.app.roles import RoleName, serve
@@ -87,7 +107,7 @@ def worker() -> None:
     run(serve(settings_with_logs(), [RoleName.FETCHER]))
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK_AFTER)
 def doctor(as_json: Json = False) -> None:
     """Check settings, machine and database, and show how to fix what is wrong. Exits 1 if something failed."""
     from headwater.app.doctor import run_checks
@@ -104,7 +124,7 @@ def doctor(as_json: Json = False) -> None:
     raise typer.Exit(0 if healthy else 1)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK_AFTER)
 def config(
     as_json: Json = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/settings.md.")] = False,

@@ -208,8 +208,9 @@ def removed(source: "RemovedSource") -> None:
 def disk(use: "DiskUse") -> None:
     """Show the disk use of each source, and of the database."""
     lines = [["source", "documents", "raw files", "texts"]]
-    for size in use.sources:
-        lines.append([size.name, f"{size.documents:,}", decimal(size.raw_bytes), decimal(size.text_bytes)])
+    lines += [
+        [size.name, f"{size.documents:,}", decimal(size.raw_bytes), decimal(size.text_bytes)] for size in use.sources
+    ]
     print_grid(lines)
     console.print(f"The database uses {decimal(use.database_bytes)} in all.")
 
