@@ -158,6 +158,26 @@ async def test_a_smaller_limit_holds_for_what_was_spent_before(keyring: Keyring)
     assert await keyring.spend("hearings", 1)
 
 
+async def test_a_limit_that_rises_makes_each_lower_one_be_learned_again(keyring: Keyring) -> None:
+    """Spec 1.4: a key that may send more at one host may do so at others, which must not wait for an old limit."""
+    third = "third.test"
+    await keyring.answer(host=third, x_ratelimit_limit="5000")
+    for host in (HOST, OTHER_HOST):
+        await keyring.answer(host=host, x_ratelimit_limit="40")
+        assert await keyring.spend("bills", 15, host)
+        await keyring.answer(429, host, x_ratelimit_limit="40")
+    await keyring.answer(429, third, x_ratelimit_limit="5000")
+    await keyring.answer(x_ratelimit_limit="2000")
+    assert (await keyring.shares())["bills"] == 700
+    assert (await keyring.shares(OTHER_HOST))["bills"] == 350
+    assert await keyring.spend("bills", 1) is None
+    assert await keyring.spend("bills", 1, OTHER_HOST) is None
+    assert await keyring.spend("bills", 1, third) == NOW + HOUR
+    await keyring.answer(host=OTHER_HOST, x_ratelimit_limit="30")
+    await keyring.answer(x_ratelimit_limit="1000")
+    assert (await keyring.shares(OTHER_HOST))["bills"] == 10
+
+
 async def test_a_header_that_says_nothing_changes_nothing(keyring: Keyring) -> None:
     for header in ("0", "-1", "many", ""):
         await keyring.spend("bills", 1)

@@ -52,8 +52,12 @@ async def spend(
 
 
 async def save_limit(connection: Connection, fingerprint: str, host: str, limit: int, now: datetime) -> None:
-    """Save the limit that a host announced. The shares of its sources follow it."""
-    await connection.execute(query("save_limit"), fingerprint, host, limit, now)
+    """Save the limit that a host announced. The shares of its sources follow it.
+
+    A host that raises its limit for a key shows that other limits of the key may be old. They are learned again.
+    """
+    if await connection.fetchval(query("save_limit"), fingerprint, host, limit, now):
+        await connection.execute(query("forget_lower_limits"), fingerprint, host, limit, api_budget.DEFAULT_LIMIT)
 
 
 async def exhaust(connection: Connection, fingerprint: str, host: str, until: datetime) -> None:

@@ -22,10 +22,25 @@ INSERT INTO budget_spending AS s (key_fingerprint, host, bucket, child, requests
 ON CONFLICT (key_fingerprint, host, bucket, child) DO UPDATE SET requests = s.requests + 1
 
 -- name: save_limit
--- $1 key fingerprint, $2 host, $3 limit, $4 now
+-- $1 key fingerprint, $2 host, $3 limit, $4 now. Returns whether the host had reported a lower limit before.
+WITH before AS MATERIALIZED (
+    SELECT hourly_limit FROM budgets WHERE key_fingerprint = $1 AND host = $2 AND limit_seen_at IS NOT NULL
+)
 INSERT INTO budgets AS b (key_fingerprint, host, hourly_limit, limit_seen_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (key_fingerprint, host) DO UPDATE SET hourly_limit = $3, limit_seen_at = $4
 WHERE b.hourly_limit <> $3 OR b.limit_seen_at IS NULL
+RETURNING (SELECT hourly_limit < $3 FROM before)
+
+-- name: forget_lower_limits
+-- Forget the lower limits that other hosts reported for the key, down to the default, and the times until which any host
+-- had no request left. $1 key fingerprint, $2 the host that reported the limit, $3 the limit, $4 the default
+UPDATE budgets b
+SET exhausted_until = NULL,
+    limit_seen_at = CASE WHEN b.host = $2 THEN b.limit_seen_at END,
+    hourly_limit = CASE WHEN b.host = $2 THEN b.hourly_limit ELSE greatest(b.hourly_limit, $4) END
+FROM (SELECT host FROM budgets WHERE key_fingerprint = $1 ORDER BY host FOR UPDATE) locked
+WHERE b.key_fingerprint = $1 AND b.host = locked.host
+  AND (b.host = $2 OR (b.limit_seen_at IS NOT NULL AND b.hourly_limit < $3))
 
 -- name: exhaust_budget
 -- Refuse all requests until a time. $1 key fingerprint, $2 host, $3 until, $4 limit if the budget is new
