@@ -44,19 +44,20 @@ def headwater(
     timeout: float = 60,
     wrapped_by: tuple[str, ...] = (),
     started: bool = False,
+    plant: str = "-",
     **settings: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end with this standard input.
 
     It is forked from the fork server, unless `started`: then it starts as users start it, because the test is about the
-    start.
+    start. `plant` names a plant of `tests/faults/victim.py` for a forked command.
     """
     surroundings = environment(**settings)
     if started or wrapped_by or not _can_be_forked(surroundings):
         command = [*wrapped_by, *PROGRAM, *words]
         done = subprocess.run(command, input=given, capture_output=True, timeout=timeout, env=surroundings, cwd=cwd)
     else:
-        done = fork_server().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
+        done = fork_server().run(Order(("-", plant, *words), str(cwd), surroundings), given, timeout)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -265,6 +265,12 @@ def _hasty_clock() -> None:
     clock._follow = lambda self, reading, _: self._set(reading)
 
 
+def _hasty_doctor() -> None:
+    """`doctor` waits a second for parts that never answer, and not three to six."""
+    database, machine = (importlib.import_module(f"headwater.app.doctor{part}") for part in ("_database", ""))
+    database._STEP_SECONDS = database._START_SECONDS = machine._HEALTH_SECONDS = 1.0
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
     "late commit": _late_commit,
@@ -278,4 +284,5 @@ PLANTS: dict[str, Callable[[], None]] = {
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
     "hasty clock": _hasty_clock,
+    "hasty doctor": _hasty_doctor,
 }

@@ -264,10 +264,10 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     """Spec 3.2."""
     body = "<rss version='2.0'><channel><title>The News</title><item><link>http://news.test/a</link></item></channel></rss>"
     site.answers[FEED] = [Answer(body), Answer(body + " ")]
-    await harness.operations.sources.add(FEED)
-    first = (await harness.operations.sources.show("news.test")).last_items
-    await harness.operations.sources.sync("news.test")
-    assert (await harness.operations.sources.show("news.test")).last_items == first
+    source = (await harness.operations.sources.add(FEED)).name
+    first = (await harness.operations.sources.show(source)).last_items
+    await harness.operations.sources.sync(source)
+    assert (await harness.operations.sources.show(source)).last_items == first
     assert [item.published_is_sighting for item in first] == [True]
     items = (await harness.operations.days.today()).items
     assert [item.bucket for item in items] == ["NEW"]
