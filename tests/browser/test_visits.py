@@ -174,11 +174,11 @@ async def test_without_chromium_a_page_waits_and_says_why(
         await harness.work(until_attempts=1)
         (waiting,) = (await harness.operations.frontier.list_urls()).urls
         soon = harness.runtime.context.clock.now() + timedelta(minutes=5)
-        (why,) = await harness.rows("SELECT detail FROM fetch_log")
+        (attempt,) = await harness.log()
     assert (waiting.status, waiting.waiting_reason) == ("pending", "no_browser")
     assert waiting.due_at is not None
     assert waiting.due_at > soon
-    assert "HEADWATER_CHROMIUM_PATH" in why[0]
+    assert "HEADWATER_CHROMIUM_PATH" in (attempt.detail or "")
     assert site.visits(f"{NEWS}/page") == 0
 
 

@@ -27,6 +27,7 @@ from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.records import US_CAPITAL
 from headwater.sources.registry import configure
+from tests.database_state import items
 from tests.harness import AppHarness, open_harness
 from tests.waiting import until
 
@@ -93,8 +94,11 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
         await opened.work()
         corpus = opened.runtime.context.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
-        days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%/documents/%' ORDER BY url")
-        register = [f"{day_of(day, US_CAPITAL):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
+        register = [
+            f"{day_of(item.published_at, US_CAPITAL):%Y/%m}/{item.url.rpartition('/')[2]}"
+            for item in await items(opened)
+            if "/documents/" in item.url
+        ]
         assert found == sorted(
             [
                 *(f"bills/bodies/raw/billstatus/119/hr/BILLSTATUS-119hr{number}.xml" for number in (1, 2, 3)),
@@ -114,9 +118,9 @@ async def test_a_source_of_a_killed_demo_is_polled_after_its_lease(
     async with federal(make_settings) as opened:
         await opened.operations.sources.create("crs", SOURCES["crs"].kind, dict(SOURCES["crs"].settings))
         held = "UPDATE poll_state SET lease_token = {}, lease_holder = {}, lease_until = {}"
-        await opened.rows(held.format("gen_random_uuid()", "'killed'", "now() + interval '1 hour'"))
+        await opened.execute(held.format("gen_random_uuid()", "'killed'", "now() + interval '1 hour'"))
         assert not await read_federal(opened.operations, TODAY, ignore_progress)
-        await opened.rows(held.format("NULL", "NULL", "NULL"))
+        await opened.execute(held.format("NULL", "NULL", "NULL"))
         assert await read_federal(opened.operations, TODAY, ignore_progress)
 
 
@@ -165,7 +169,7 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
         assert budget.hourly_limit == host.limit
         drawn = {child.source: child.drawn_by for child in budget.sources if child.spent}
         assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}
-        await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # it is past
+        await opened.execute("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # it is past
         host.keys.clear()
         goes_on = await operations.sources.backfill("bills", BACKFILL_SINCE)
         assert (goes_on.error, goes_on.left) == (None, 0)

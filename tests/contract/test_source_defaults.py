@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,16 +23,20 @@ from headwater.app.roles import Role, run_roles
 from headwater.app.scheduler import SchedulerRole
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import Reason
+from headwater.core.run import RunStatus
 from headwater.core.settings import Settings, load
+from headwater.db.runs import RunFilter
 from headwater.http import user_agents
 from headwater.http.client import HttpClient
 from headwater.http.resolver import GuardedResolver
 from tests import kinds
 from tests.browser.conftest import chromium, folder
 from tests.browser.processes import find_browser_processes, find_process
+from tests.database_state import backdate, held_leases
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page, rss
+from tests.waiting import until
 
 __all__ = ["chromium", "folder"]  # fixtures
 
@@ -88,13 +92,17 @@ async def test_a_schedule_uses_new_york_time_unless_its_source_has_a_time_zone(s
     for name, overrides in (("here", schedule), ("there", schedule | {"timezone": "Europe/London"})):
         site.answers[f"http://{name}.test/feed"] = rss()
         await harness.operations.sources.add(f"http://{name}.test/feed", name, overrides)
-    await harness.rows("UPDATE sources SET created_at = created_at - interval '3 days'")
+    await backdate(harness, "sources.created_at", timedelta(days=3))
     stop = asyncio.Event()
     roles: list[Role] = [SchedulerRole(harness.runtime, lambda polled: None)]
     working = asyncio.create_task(run_roles(roles, stop))
-    slots = "SELECT s.name, r.slot FROM runs r JOIN sources s ON s.id = r.source_id WHERE r.status = 'succeeded'"
-    while len(found := dict(await harness.rows(slots))) < 2:
-        await asyncio.sleep(0.02)
+    succeeded = RunFilter(status=RunStatus.SUCCEEDED)
+
+    async def both_slots() -> dict[str, datetime | None] | None:
+        slots = {run.source: run.slot for run in await harness.operations.runs.list_runs(succeeded)}
+        return slots if len(slots) == 2 else None
+
+    found = await until(both_slots)
     stop.set()
     await working
     assert found["here"].astimezone(ZoneInfo("America/New_York")).hour == 2
@@ -350,7 +358,8 @@ async def test_all_sources_together_never_exceed_the_quota(site: Site, make_sett
         assert not polling.done()
         polling.cancel()
         await asyncio.wait([polling])
-        assert await harness.rows("SELECT consecutive_errors, lease_token FROM poll_state") == [(0, None)] * 2
+        assert [(await harness.method(name)).consecutive_errors for name in ("bills", "hearings")] == [0, 0]
+        assert await held_leases(harness) == {}
 
 
 # 5. The browser
@@ -443,7 +452,7 @@ async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, harnes
     (only,) = await stored(harness, site, page("one place"))
     corpus = harness.runtime.context.settings.data_dir / "corpus"
     assert (corpus / only).read_bytes() == page("one place").encode()
-    ((text,),) = await harness.rows("SELECT body FROM texts")
+    text = (await harness.document()).text
     assert "one place" in text
     assert "<p>" not in text
 
@@ -483,7 +492,7 @@ async def test_an_update_replaces_the_whole_file(
     assert steps == ["flush", "replace", "flush"]
     assert target.read_bytes() == page("second edition").encode()
     assert files(harness) == [only]
-    assert await harness.rows("SELECT raw_path FROM documents") == [(str(only),)]
+    assert (await harness.document()).raw_path == str(only)
 
 
 async def test_raw_files_are_kept_and_old_drafts_are_swept(

@@ -12,6 +12,7 @@ from headwater.core.settings import Settings
 from headwater.discovery import site_search
 from headwater.discovery.site_search import MOST_REQUESTS
 from headwater.sources.kinds.site_discovery import SITEMAP_PATHS
+from tests.database_state import held_leases
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page, rss
 
@@ -27,6 +28,11 @@ XML = {"Content-Type": "application/xml"}
 async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     async with open_harness(make_settings(connect_to=site.connect_to)) as opened:
         yield opened
+
+
+async def is_due(harness: AppHarness, method: str) -> bool:
+    due = (await harness.method(method=method)).next_poll_at
+    return due is not None and due <= harness.runtime.context.clock.now()
 
 
 def home(*feeds: str) -> Answer:
@@ -92,7 +98,7 @@ async def test_a_site_with_neither_feed_nor_sitemap_costs_few_requests_and_saves
     assert len(site.seen) <= MOST_REQUESTS == 12
     assert {site.seen[-3].url, site.seen[-2].url, site.seen[-1].url} == {f"http://news.test{p}" for p in SITEMAP_PATHS}
     assert max(count(site).values()) == 1
-    assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
+    assert await harness.operations.sources.list_sources() == []
 
 
 async def test_redirects_count_and_an_unfinished_search_is_left_to_the_poller(site: Site, harness: AppHarness) -> None:
@@ -104,8 +110,8 @@ async def test_redirects_count_and_an_unfinished_search_is_left_to_the_poller(si
     assert len(site.seen) <= MOST_REQUESTS
     assert (added.deferred, added.is_certain, added.requests) == (True, False, len(site.seen))
     assert added.settings == {"site_url": HOME}
-    due = "SELECT method, next_poll_at <= now(), lease_token FROM poll_state WHERE method = 'main'"
-    assert await harness.rows(due) == [("main", True, None)]
+    assert await is_due(harness, "main")
+    assert not (await harness.method()).polling
 
 
 async def test_a_large_sitemap_index_is_read_in_part_and_the_rest_follows_at_once(
@@ -121,7 +127,7 @@ async def test_a_large_sitemap_index_is_read_in_part_and_the_rest_follows_at_onc
     assert len(site.seen) <= MOST_REQUESTS
     assert (added.is_unfinished, added.deferred) == (True, False)
     assert 0 < added.new_urls < 20
-    assert await harness.rows("SELECT next_poll_at <= now() FROM poll_state WHERE method = 'sitemap'") == [(True,)]
+    assert await is_due(harness, "sitemap")
     again = await harness.operations.sources.sync("news.test", "sitemap")
     assert again.new_urls == 20 - added.new_urls
 
@@ -149,8 +155,8 @@ async def test_a_page_that_does_not_answer_in_time_is_refused(
     with pytest.raises(OperatorError) as refused:
         await harness.operations.sources.add(HOME)
     assert refused.value.reason is Reason.TIMEOUT
-    assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
-    assert await harness.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
+    assert await harness.operations.sources.list_sources() == []
+    assert await held_leases(harness) == {}
 
 
 async def test_a_start_page_without_links_is_reported(site: Site, harness: AppHarness) -> None:

@@ -34,8 +34,8 @@ async def api_settings(site: Site, make_settings: Callable[..., Settings]) -> Se
         for _ in bodies[1:]:
             await harness.operations.frontier.retry([URL])
             await harness.work()
-        assert await harness.rows("SELECT max(revision) FROM documents") == [(3,)]
-        await harness.rows("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
+        assert (await harness.documents())[URL].revision == 3
+        await harness.execute("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
     return settings
 
 

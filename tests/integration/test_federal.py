@@ -32,6 +32,7 @@ from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.federal import register_search
 from headwater.sources.kinds.records import US_CAPITAL
 from tests.api_faults import altered, error_under_200, text_under_200
+from tests.database_state import count, items
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 
@@ -58,10 +59,6 @@ async def add(harness: AppHarness, name: str, **overrides: Any) -> None:
     own = {"budget": None} if name == "federal_register" else {}  # the kind's default, not the demo's
     given = {**reader.settings, **own, "rate_per_second": 1000, "retry": RETRY, **overrides}
     await harness.operations.sources.create(name, reader.kind, given)
-
-
-async def items(harness: AppHarness) -> list[tuple[Any, ...]]:
-    return await harness.rows("SELECT url, title, published_at, published_is_sighting FROM items ORDER BY url")
 
 
 def documents(count: int, day: date = TODAY, start: int = 0) -> list[dict[str, Any]]:
@@ -145,7 +142,9 @@ async def test_a_day_of_the_register_begins_in_washington(make_settings: MakeSet
     async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
         await add(harness, "federal_register", fetch_items=False, since="2026-07-01")
         await harness.operations.sources.sync("federal_register")
-        assert [row[2:] for row in await items(harness)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
+        assert [(item.published_at, item.published_is_sighting) for item in await items(harness)] == [
+            (datetime(2026, 7, 1, 4, tzinfo=UTC), False)
+        ]
 
 
 async def test_a_document_without_a_url_is_reported_and_does_not_stop_the_others(make_settings: MakeSettings) -> None:
@@ -191,7 +190,7 @@ async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
         assert await items(harness) == []
         api.faults.clear()
         assert (await harness.operations.sources.sync(name)).items == 5
-        assert {row[3] for row in await items(harness)} == {True}  # their day is unknown
+        assert {item.published_is_sighting for item in await items(harness)} == {True}  # their day is unknown
 
 
 async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
@@ -254,10 +253,13 @@ async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept
     assert (polled.error, polled.items) == (None, 3)
     await bills.work()
     assert await bills.outcomes() == {_bill(1): "stored", _bill(2): "stored", _bill(3): "unknown_schema"}
-    known = await bills.rows("SELECT title, normalizer, published_at FROM documents ORDER BY title")
+    known = [(one.title, one.normalizer, one.published_at) for one in (await bills.documents()).values()]
     introduced = datetime(2025, 3, 4, tzinfo=UTC)
-    assert known == [("Ferry Timetables Act", "xml_v1", introduced), ("Weirs and Locks Act", "xml_v1", introduced)]
-    assert [row[1] for row in await items(bills)] == [
+    assert sorted(known) == [
+        ("Ferry Timetables Act", "xml_v1", introduced),
+        ("Weirs and Locks Act", "xml_v1", introduced),
+    ]
+    assert [item.title for item in await items(bills)] == [
         "Ferry Timetables Act",
         "Weirs and Locks Act",
         "Act of a Schema to Come",
@@ -306,8 +308,8 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
         assert await items(harness) == []
         await harness.operations.sources.edit("bills", {"lookups_per_run": 0})
         assert (await harness.operations.sources.sync("bills")).items == 3
-        assert [row[1] for row in await items(harness)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
-        assert await harness.rows("SELECT * FROM daily_index") == []  # their day is unknown
+        assert [item.title for item in await items(harness)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
+        assert await count(harness, "daily_index") == 0  # their day is unknown
 
 
 async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:
@@ -316,9 +318,14 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
         await add(harness, "crs", form="json")
         await harness.operations.sources.sync("crs")
         await harness.work()
-        (known,) = await harness.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
+        known = await harness.document()
         title = "River Ferries: Background and Issues for Congress"
-        assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
+        assert (known.normalizer, known.raw_path, known.title, known.published_at) == (
+            "json_v1",
+            "crs/bodies/raw/R47175.json",
+            title,
+            datetime(2026, 1, 12, tzinfo=UTC),
+        )
         assert {one.source: one.spent for one in await key_shares(harness.operations)}["reserve"] == 2
 
 
@@ -365,7 +372,7 @@ async def test_a_bill_that_cannot_be_looked_up_keeps_no_other(
         await add(harness, "bills", fetch_items=False, retry={"attempts": 1, "base_seconds": 0})
         polled = await harness.operations.sources.sync("bills")
         assert (polled.error, polled.items) == (None, len(await items(harness)))
-        assert not [row for row in await items(harness) if row[0] == _bill(2)]
+        assert _bill(2) not in {item.url for item in await items(harness)}
         assert polled.items > 1
         asked.clear()
         await harness.operations.sources.sync("bills")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.core.poll import PollResult
+from tests.database_state import items
 from tests.harness import AppHarness
 from tests.server import Answer, Site, page
 
@@ -42,7 +43,7 @@ async def _read(harness: AppHarness) -> PollResult:
 
 
 async def _bills(harness: AppHarness) -> set[str]:
-    return {url for (url,) in await harness.rows("SELECT url FROM items")}
+    return {item.url for item in await items(harness)}
 
 
 ODD = {

@@ -41,9 +41,9 @@ async def test_the_charset_is_the_marks_else_the_headers_else_the_pages_own(
 ) -> None:
     site.answers[PAGE] = Answer(body, headers={"Content-Type": content_type})
     assert await harness.fetch(PAGE) == {PAGE: "stored"}
-    ((title, text),) = await harness.rows("SELECT title, body FROM documents JOIN texts USING (content_hash)")
-    assert title == POLISH
-    assert POLISH in text
+    document = await harness.document()
+    assert document.title == POLISH
+    assert POLISH in document.text
 
 
 async def test_a_page_is_a_page_whatever_it_is_called(site: Site, harness: AppHarness) -> None:
@@ -88,9 +88,10 @@ async def test_each_interstitial_is_recognized_and_an_article_about_one_is_kept(
     kept = {f"http://article{number}.test/": body for number, (_, body) in enumerate(list(articles())[::12])}
     site.answers |= {url: Answer(body, headers=HTML) for url, body in kept.items()}
     outcomes = await harness.fetch(*site.answers)
-    first = "SELECT url, log.reason FROM fetch_log log JOIN url_frontier u ON u.id = url_id WHERE attempt = 1"
-    seen = dict(await harness.rows(first))
-    assert {url: seen[url] for url in expected} == {url: reason for url, (_, reason, _) in expected.items()}
+    seen = {url: (await harness.operations.why(url)).fetches for url in expected}
+    assert {url: next(one.reason for one in fetches if one.attempt == 1) for url, fetches in seen.items()} == {
+        url: reason for url, (_, reason, _) in expected.items()
+    }
     # articles of the same text are one document
     assert {outcomes[url] for url in kept} <= {"stored", "linked"}
 
@@ -121,8 +122,8 @@ async def test_hostile_pages_end_with_their_reason_and_code_and_the_next_page_is
     assert outcomes == {f"http://{name}.test/a": reason for name, (_, reason, _) in HOSTILE.items()}
     for _, reason, code in HOSTILE.values():
         assert code is None or code_of(Reason(reason)) == code
-    texts = await harness.rows("SELECT body FROM texts")
-    assert all(text.isprintable() for (body,) in texts for text in body.split("\n"))
+    texts = [document.text for document in (await harness.documents()).values()]
+    assert all(line.isprintable() for text in texts for line in text.split("\n"))
     site.answers[PAGE] = Answer(page("all is well"), headers=HTML)
     assert (await harness.fetch(PAGE))[PAGE] == "stored"
 

@@ -268,10 +268,8 @@ async def test_ended_urls_are_fetched_again_on_request(site: Site, harness: AppH
     answer = frontier("retry", "--all", "--status", "dead", "--host", "a.test", "--priority", "9", "--yes", "--json")
     assert json.loads(answer.stdout) == {"queued": 2, "fetching": 0}
     assert frontier("retry", "--all", "--reason", "gone", "--yes").stdout == "0 queued to be fetched again.\n"
-    queued = await harness.rows(
-        "SELECT priority, url FROM frontier_queue JOIN url_frontier ON id = url_id ORDER BY url"
-    )
-    assert [(priority, url[:15]) for priority, url in queued] == [
+    queued = sorted((await harness.queued()).items())
+    assert [(entry.priority, url[:15]) for url, entry in queued] == [
         (9, "http://a.test/f"),
         (5, "http://a.test/g"),
         (9, "http://a.test/m"),
@@ -285,7 +283,7 @@ async def test_ended_urls_are_fetched_again_on_request(site: Site, harness: AppH
 
 async def test_a_retry_leaves_urls_alone_that_are_being_fetched(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.2, 2.4."""
-    await harness.rows(
+    await harness.execute(
         "UPDATE frontier_queue SET lease_holder = 'x', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
     )
     answer = frontier("retry", "http://a.test/gone", "http://closed.test/" + "long" * 40)
@@ -355,8 +353,8 @@ async def test_all_hosts_are_released_at_once(harness: AppHarness, frontier: Pro
     """Spec 2.3, 8.2."""
     ops = harness.operations.frontier
     blocked = "blocked_reason = 'dns', not_before = now() + interval '1 hour'"
-    await harness.rows(f"UPDATE host_state SET {blocked} WHERE host = 'b.test'")
-    await harness.rows("UPDATE host_state SET backoff_ms = 60000 WHERE host = 'a.test'")
+    await harness.execute(f"UPDATE host_state SET {blocked} WHERE host = 'b.test'")
+    await harness.execute("UPDATE host_state SET backoff_ms = 60000 WHERE host = 'a.test'")
     assert_one_line(frontier("release"), "--all")
     assert_one_line(frontier("release", "a.test", "--all"), "--all")
     assert_one_line(frontier("release", "--all"), "--yes")

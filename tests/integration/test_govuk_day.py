@@ -13,6 +13,7 @@ from headwater.core.settings import Settings
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.visits import TOLERANCE_SECONDS
+from tests.database_state import StoredItem, items
 from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, LimitedGovukApi, NextGovukApi, open_day_harness, page
 from tests.govuk_catalogue import make_catalogue
 
@@ -194,11 +195,9 @@ async def test_pages_are_visited_by_the_hosts_manners_and_the_api_by_the_sources
         assert len(with_documents) == 10  # all but the one elsewhere
 
 
-async def only_item(harness: DayHarness) -> dict[str, Any]:
-    ((title, published, updated, tags, raw),) = await harness.rows(
-        "SELECT title, published_at, updated_at, tags, raw FROM items"
-    )
-    return {"title": title, "published": published, "updated": updated, "tags": tags, "raw": raw}
+async def only_item(harness: DayHarness) -> StoredItem:
+    (item,) = await items(harness)
+    return item
 
 
 async def test_an_item_seen_again_is_replaced_but_for_its_tags_which_are_united(make_settings: MakeSettings) -> None:
@@ -220,14 +219,14 @@ async def test_an_item_seen_again_is_replaced_but_for_its_tags_which_are_united(
         )
         await harness.ingest()
         item = await only_item(harness)
-    assert (item["title"], item["published"], item["updated"]) == ("Another title", NOON, later)
-    assert item["tags"] == {
+    assert (item.title, item.published_at, item.updated_at) == ("Another title", NOON, later)
+    assert item.tags == {
         "document_type": "news_story",
         "native_ids": {"content_id": first.content_id, "taxons": sorted([rivers, reading])},
         "organisations": sorted([RIVERS.title, READING.title]),
         "topic": sorted(TAXON_NAMES[taxon] for taxon in (rivers, reading)),
     }
-    assert [one["title"] for one in item["raw"]["search"]["organisations"]] == [READING.title]
+    assert [one["title"] for one in item.raw["search"]["organisations"]] == [READING.title]
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -245,9 +244,9 @@ async def test_the_same_address_twice_in_a_run_is_one_item_and_the_later_one(
         run = await harness.ingest()
         assert (run.items, run.new, run.fetched) == (1, 1, 4)
         item = await only_item(harness)
-    assert (item["title"], item["updated"]) == ("newer", NOON + hours(1))
-    assert item["tags"]["organisations"] == sorted([RIVERS.title, READING.title])
-    assert item["raw"]["search"]["link"] == newer
+    assert (item.title, item.updated_at) == ("newer", NOON + hours(1))
+    assert item.tags["organisations"] == sorted([RIVERS.title, READING.title])
+    assert item.raw["search"]["link"] == newer
 
 
 async def test_a_page_updated_again_keeps_the_entry_that_it_had_the_day_before(make_settings: MakeSettings) -> None:

@@ -14,6 +14,7 @@ from headwater.core.source import Method
 from headwater.db import sources
 from headwater.demo.answers import Answer, Body, Maker, always, status, whole
 from headwater.demo.api import ApiRequest
+from tests.database_state import items
 from tests.govuk import DAY, NIGHT, NOON, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]
@@ -151,8 +152,7 @@ async def test_tags_are_united_also_when_pages_begin_to_be_fetched(make_settings
             harness.api.faults.clear()
             harness.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
             await harness.ingest()
-        found = await harness.rows("SELECT DISTINCT tags -> 'organisations' FROM items")
-        assert found == [(["One", "Two"],)]
+        assert [item.tags["organisations"] for item in await items(harness)] == [["One", "Two"]] * 2
 
 
 async def test_the_last_good_day_of_a_source_that_is_off_is_shown_only_when_asked_for(

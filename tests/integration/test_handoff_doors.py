@@ -154,7 +154,7 @@ async def test_a_second_sync_is_refused_with_the_run_under_way(site: Site, api: 
 async def test_a_sync_during_a_poll_is_refused(api: Api, api_settings: Settings) -> None:
     """Spec 7.1: a poll is no run, so the error has no run id."""
     async with open_harness(api_settings) as harness:
-        await harness.rows(
+        await harness.execute(
             "UPDATE poll_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
             "lease_until = now() + interval '1 min' WHERE source_id = (SELECT id FROM sources WHERE name = 'news')"
         )
@@ -229,8 +229,8 @@ async def test_metrics_report_waiting_and_failed_jobs_and_hand_offs(api: Api, ap
     assert (found["headwater_handoffs_waiting"], found["headwater_handoffs_waiting_seconds"]) == (0, 0)
     await fetch_all(api_settings)
     async with open_harness(api_settings) as harness:
-        await harness.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
-        await harness.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
+        await harness.execute("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
+        await harness.execute("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
     found = await measured()
     assert (found['headwater_jobs{status="queued"}'], found['headwater_jobs{status="failed"}']) == (0, 1)
     assert found["headwater_handoffs_waiting"] == 2

@@ -235,11 +235,11 @@ async def test_a_row_with_broken_settings_fails_its_polls_and_loses_nothing(site
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED, "news")
     change = "UPDATE sources SET settings = settings || $1"
-    await harness.rows(change, {"timezone": "Mars/Olympus_Mons"})
+    await harness.execute(change, {"timezone": "Mars/Olympus_Mons"})
     failed = await harness.operations.sources.sync("news")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source news: timezone: ")
-    await harness.rows(change, {"timezone": None})
+    await harness.execute(change, {"timezone": None})
     assert (await harness.operations.sources.sync("news")).error is None
 
 
@@ -252,7 +252,8 @@ async def test_a_kind_whose_partition_raises_fails_its_run_and_keeps_its_state(
     await harness.operations.sources.create("odd", "plain", {"urls": [LIST]})
     failed = await harness.operations.sources.sync("odd")
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "KeyError: 'date'")
-    assert await harness.rows("SELECT lease_token, last_reason FROM poll_state") == [(None, "internal")]
+    method = await harness.method("odd")
+    assert (method.polling, method.last_reason) == (False, Reason.INTERNAL)
 
 
 async def test_a_broken_kind_does_not_affect_other_kinds(
@@ -289,5 +290,5 @@ async def test_a_date_without_time_is_refused_with_the_source_and_the_field(
     failed = await harness.operations.sources.sync("odd")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source odd: published_at: must be a datetime with a time zone, not ")
-    assert await harness.rows("SELECT count(*) FROM items") == [(0,)]
-    assert await harness.rows("SELECT lease_token FROM poll_state") == [(None,)]
+    assert (await harness.operations.sources.show("odd")).last_items == []
+    assert not (await harness.method("odd")).polling

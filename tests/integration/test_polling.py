@@ -13,6 +13,7 @@ from headwater.app.roles import run_roles
 from headwater.core.poll import PollResult
 from headwater.core.settings import Settings
 from headwater.db.sources import PollClaim
+from tests.database_state import count, held_leases, make_polls_due
 from tests.harness import AppHarness, open_harness
 from tests.server import Site, rss
 from tests.waiting import until
@@ -26,7 +27,7 @@ async def add_feeds(harness: AppHarness, site: Site, count: int) -> list[str]:
     for number, url in enumerate(urls):
         site.answers[url] = rss(f"http://paper-{number}.test/a")
         await harness.operations.sources.create(f"paper-{number}", "site", {"feed_url": url})
-    await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday'")
+    await make_polls_due(harness)
     return urls
 
 
@@ -39,13 +40,6 @@ async def polling(harness: AppHarness) -> AsyncIterator[None]:
     finally:
         stop.set()
         await working
-
-
-async def held(harness: AppHarness) -> list[tuple[object, ...]]:
-    return await harness.rows(
-        "SELECT host FROM host_state WHERE lease_token IS NOT NULL "
-        "UNION ALL SELECT source_id::text FROM poll_state WHERE lease_token IS NOT NULL"
-    )
 
 
 def most_at_once(site: Site) -> int:
@@ -64,12 +58,12 @@ async def test_one_look_is_enough_for_all_that_is_due(site: Site, make_settings:
         await add_feeds(harness, site, 40)
 
         async def all_are_polled() -> bool:
-            return await harness.rows("SELECT count(*) FROM poll_state WHERE last_success_at IS NOT NULL") == [(40,)]
+            return await count(harness, "poll_state", "last_success_at IS NOT NULL") == 40
 
         async with polling(harness):
             await until(all_are_polled)
         assert most_at_once(site) <= 3
-        assert await held(harness) == []
+        assert await held_leases(harness) == {}
 
 
 async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
@@ -104,16 +98,13 @@ async def test_a_stop_releases_claims_that_are_not_started(site: Site, make_sett
         stop = asyncio.Event()
         working = asyncio.create_task(PollerRole(harness.runtime).run(stop, grace_seconds=0.1))
         await until(both_hang)
-        (leased,), (hosts,) = await harness.rows(
-            "SELECT count(*) FROM poll_state WHERE lease_token IS NOT NULL "
-            "UNION ALL SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL"
-        )
+        leases = await held_leases(harness)
         stop.set()
         await working
-        assert 2 < leased <= 8
-        assert hosts <= 6, "hosts are not kept from others for long"
-        assert await held(harness) == []
-        assert await harness.rows("SELECT DISTINCT attempts, consecutive_errors FROM poll_state") == [(0, 0)]
+        assert 2 < leases["poll_state"] <= 8
+        assert leases["host_state"] <= 6, "hosts are not kept from others for long"
+        assert await held_leases(harness) == {}
+        assert await count(harness, "poll_state", "attempts > 0 OR consecutive_errors > 0") == 0
 
 
 async def test_a_claim_that_waited_for_half_its_lease_is_released(
@@ -171,7 +162,7 @@ async def test_a_host_that_was_taken_for_one_who_left_is_given_back(harness: App
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await held(harness) == []
+        assert await held_leases(harness) == {}
 
 
 async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(harness: AppHarness) -> None:
@@ -188,4 +179,4 @@ async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(harness: 
 
     await asyncio.gather(*(hold() for _ in range(6)))
     assert most == 1
-    assert await held(harness) == []
+    assert await held_leases(harness) == {}

@@ -36,7 +36,7 @@ async def test_a_lease_is_renewed_during_the_poll(harness: AppHarness) -> None:
 
 async def test_a_reading_is_stopped_once_its_lease_is_anothers(harness: AppHarness) -> None:
     claim, context = await claim_of(harness), harness.runtime.context
-    await harness.rows("UPDATE poll_state SET lease_token = gen_random_uuid() WHERE lease_token IS NOT NULL")
+    await harness.execute("UPDATE poll_state SET lease_token = gen_random_uuid() WHERE lease_token IS NOT NULL")
     with pytest.raises(LeaseLost):
         async with asyncio.timeout(60), keep_lease(context.database, context.clock, claim, None):
             await asyncio.Event().wait()

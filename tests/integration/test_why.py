@@ -203,7 +203,7 @@ async def test_a_page_that_moved_to_another_host(site: Site, harness: AppHarness
     why = await explain(harness, target)
     assert (why.reason, why.came_from, why.by_redirect) == (Reason.STORED, A, True)
     assert [(seen.url, seen.title) for seen in why.sightings] == [(A, "Entry 0")]
-    await harness.rows("DELETE FROM fetch_log")
+    await harness.execute("DELETE FROM fetch_log")
     why = await explain(harness, A)
     assert (why.moved_to, why.fetches, why.fetch_count) == (target, [], 1)
 
@@ -233,7 +233,9 @@ async def test_a_page_that_robots_txt_forbids_and_later_allows(site: Site, harne
     )
     assert [(fetch.attempt, fetch.reason) for fetch in why.fetches] == [(1, Reason.ROBOTS_BLOCKED)]
     assert (other.robots.allowed, other.robots.line, other.robots.rule) == (True, 3, "Allow: /closed/not")
-    await harness.rows("UPDATE host_state SET robots_txt = 'Allow: /', robots_fetched_at = now() - interval '25 hours'")
+    await harness.execute(
+        "UPDATE host_state SET robots_txt = 'Allow: /', robots_fetched_at = now() - interval '25 hours'"
+    )
     why = await explain(harness, closed)
     assert (why.robots.fresh, why.robots.allowed, why.status) == (False, True, "dead")
     assert retry_command(closed) in text_of(why, "Next")
@@ -308,7 +310,7 @@ async def test_a_page_that_waits_its_turn(site: Site, opened: MakeHarness) -> No
     async with opened() as harness:
         await listed(site, harness, *urls)
     async with opened(host_delay_ms=600_000) as harness:
-        await work_until(harness, lambda: harness.rows("SELECT FROM fetch_log"))
+        await work_until(harness, harness.log)
         reports = [await explain(harness, url) for url in urls]
         tried = sorted(reports, key=lambda why: not why.fetches)
         assert [[fetch.reason for fetch in why.fetches] for why in tried] == [[Reason.HOST_BUSY], []]
@@ -462,7 +464,7 @@ async def test_an_address_is_known_however_it_is_written(site: Site, harness: Ap
 async def test_a_source_whose_kind_is_gone_does_not_hide_the_rest(site: Site, harness: AppHarness) -> None:
     """Spec 8.3, 1.1: third-party kinds come and go."""
     await listed(site, harness, A)
-    await harness.rows("UPDATE sources SET kind = 'removed'")
+    await harness.execute("UPDATE sources SET kind = 'removed'")
     why = await explain(harness, A)
     assert (why.priority.now, why.priority.source, why.priority.sum) == (7, None, None)
 
@@ -471,7 +473,7 @@ async def test_another_source_that_has_seen_the_address_is_named(site: Site, har
     """Issue 6: a second sighting is kept, with or without an item of its own."""
     await listed(site, harness, A)
     other = await harness.operations.sources.create("map", "manual", {})
-    await harness.rows(
+    await harness.execute(
         "INSERT INTO sightings SELECT id, $1, 'sitemap', clock_timestamp() FROM url_frontier WHERE url = $2",
         other.id,
         A,
