@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from headwater.app.maintenance import MaintenanceRole
@@ -13,8 +14,11 @@ from headwater.app.operations import Operations
 from headwater.app.roles import Role, make_fetch_pool, run_roles
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.core.frontier import UrlFilter
+from headwater.core.poll import PollResult
 from headwater.core.settings import Settings
+from headwater.core.source import Method
 from headwater.core.waiting import wait_for
+from headwater.db import sources
 from headwater.db.context import DatabaseContext, open_database_context
 from headwater.db.documents import Document
 from headwater.db.frontier import UrlLine
@@ -85,6 +89,14 @@ class AppHarness:
         """Return one method of a source."""
         methods = (await self.operations.sources.show(source)).methods
         return next(one for one in methods if one.method == method)
+
+    async def poll(self, source: str, method: Method = Method.FEED) -> PollResult:
+        """Poll a source by a method as if it were due."""
+        now = self.runtime.context.clock.now()
+        lease = {"now": now, "until": now + timedelta(seconds=30), "holder": "me"}
+        async with self.runtime.context.database.connection() as connection:
+            (claim,) = await sources.claim_polls(connection, **lease, limit=1, name=source, methods=[method])
+        return await self.runtime.poller.poll(claim)
 
     async def work(self, *, until_idle_seconds: float = 30.0, until_attempts: int | None = None) -> None:
         """Run fetchers and maintenance until the queue is empty or the number of attempts is reached."""

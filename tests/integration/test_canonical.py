@@ -12,10 +12,11 @@ import pytest
 from headwater.app import roles
 from headwater.app.roles import run_fetch_pool
 from headwater.app.runtime import open_runtime
-from headwater.canonical.operations import CanonicalTotals, uid_of
+from headwater.canonical.operations import CanonicalTotals
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.core.urls import uid_of
 from headwater.db import canonical
 from headwater.db.context import open_database_context
 from tests.database_state import backdate, canonical_attempts, count, end_leases, make_due

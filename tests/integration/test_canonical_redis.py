@@ -12,10 +12,11 @@ import pytest
 from headwater.app.maintenance import MaintenanceRole
 from headwater.app.polling import PollerRole
 from headwater.app.roles import make_fetch_pool, run_roles
-from headwater.canonical.operations import CanonicalTotals, FailedLink, uid_of
+from headwater.canonical.operations import CanonicalTotals, FailedLink
 from headwater.canonical.role import CanonicalRole
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.core.urls import uid_of
 from tests.database_state import backdate, canonical_attempts, held_leases, make_polls_due
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, counts, pages

@@ -11,7 +11,6 @@ import pytest
 from headwater.core.errors import OperatorError
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
-from headwater.db import sources
 from tests.database_state import count
 from tests.harness import AppHarness
 from tests.refusals import refused
@@ -23,12 +22,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 async def poll(harness: AppHarness, name: str) -> PollResult:
     """Poll a source as if it were due."""
-    now = harness.runtime.context.clock.now()
-    async with harness.runtime.context.database.connection() as connection:
-        (claim,) = await sources.claim_polls(
-            connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name=name
-        )
-    return await harness.runtime.poller.poll(claim)
+    return await harness.poll(name)
 
 
 def listing(site: Site, *paths: str) -> None:

@@ -130,7 +130,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def commit(self, claimed: Claim, ending: FetchOutcome, release: HostRelease, **brought: Any) -> list[Finish]:
         visited = FetchResult(Finish(claimed, ending, release), **brought)
-        return self.transact(lambda connection: commit(connection, [visited], self.now, key_of))
+        return self.transact(lambda connection: commit(connection, [visited], self.now, timezone="UTC", key_of=key_of))
 
     has_held = precondition(lambda self: any(self.model.is_held(claimed) for claimed in self.claims))
     has_stale = precondition(lambda self: not all(self.model.is_held(claimed) for claimed in self.claims))

@@ -12,7 +12,6 @@ import pytest
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
-from headwater.db import sources
 from headwater.feeds.results import FeedLink
 from headwater.politeness.request_rate import RequestRate
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps
@@ -32,12 +31,7 @@ async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResu
     """Add a source, unless it is there, and do one pass of it."""
     if not await harness.operations.sources.list_sources():
         await harness.operations.sources.create("news", "site", settings)
-    now = harness.runtime.context.clock.now()
-    async with harness.runtime.context.database.connection() as connection:
-        (claim,) = await sources.claim_polls(
-            connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", methods=[method]
-        )
-    return await harness.runtime.poller.poll(claim)
+    return await harness.poll("news", method)
 
 
 def bomb() -> bytes:

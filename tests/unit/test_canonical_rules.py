@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.canonical.operations import CODES, code_of, uid_of
+from headwater.canonical.operations import CODES, code_of
 from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.urls import uid_of
 from headwater.db.canonical import FailureCode
 
 # A reason of these classes never ends a URL.

@@ -1,7 +1,7 @@
 """Printed text can be read and has no other effect, whatever title a page has (spec 8.2)."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +82,16 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
+
+
+def test_a_day_marks_the_items_that_only_a_sighting_dates(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spec 11.1."""
+    stated = make_item("NEW", "stated")
+    seen = replace(stated, title="seen", published_is_sighting=True)
+    show_days.print_day(DayView(date(2026, 3, 3), "UTC", [stated, seen], [], []))
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line.partition("-  ")[2].strip() for line in lines if "NEW  " in line]
+    assert titles == ["stated", "seen (first seen)"]
 
 
 @pytest.mark.parametrize(("many", "told"), [(1, "1 ok, 1 warning"), (2, "1 ok, 2 warnings")])

@@ -1,15 +1,13 @@
-"""The totals of a canonical run, the uid of a link, and the failure code of each reason."""
+"""The totals of a canonical run, and the failure code of each reason."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha1
 
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.canonical import FailureCode
 
 MAX_LISTED = 20  # failed URLs in the totals, and as many deferred ones
-MAX_CATEGORY_LENGTH = 200
 
 _REASONS = {
     FailureCode.BAD_HTML: ("bad_html unsupported_type bad_encoding body_too_large not_a_feed not_a_pdf too_large"),
@@ -79,11 +77,6 @@ class CanonicalTotals:
         self.deferred += 1
         if len(self.deferred_urls) < MAX_LISTED:
             self.deferred_urls.append(link)
-
-
-def uid_of(url: str | bytes) -> str:
-    """Return the uid of a link: the first 16 hex digits of the SHA-1 of its URL as given."""
-    return sha1(url if isinstance(url, bytes) else url.encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def code_of(reason: Reason, detail: str | None = None) -> FailureCode:

@@ -10,13 +10,14 @@ from uuid import uuid4
 import structlog
 
 from headwater.canonical import redis as keys
-from headwater.canonical.operations import MAX_CATEGORY_LENGTH, code_of, uid_of
+from headwater.canonical.operations import code_of
 from headwater.canonical.redis import Command, Redis, Refusal
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
+from headwater.core.source import MAX_CATEGORY_LENGTH
 from headwater.core.text import clean
 from headwater.core.url_input import explain_unstorable, redact
-from headwater.core.urls import MAX_URL_LENGTH
+from headwater.core.urls import MAX_URL_LENGTH, uid_of
 from headwater.db import canonical
 from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, CanonicalAttempt, CategoryLink, LinkCursor
 from headwater.db.context import DatabaseContext

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also the name of a folder; the database checks it too
+MAX_CATEGORY_LENGTH = 200
 
 
 class Method(StrEnum):

@@ -7,7 +7,7 @@ slash except the root's, no trailing dot in the host. Percent-escapes and path c
 
 import re
 from collections.abc import Callable, Container
-from hashlib import sha256
+from hashlib import sha1, sha256
 from operator import itemgetter
 
 import ada_url
@@ -81,6 +81,11 @@ def host_of(url: str) -> str:
 def url_hash(url: str) -> bytes:
     """Return the SHA-256 digest of a normalized URL."""
     return sha256(url.encode()).digest()
+
+
+def uid_of(url: str | bytes) -> str:
+    """Return the uid of a category's link: the first 16 hex digits of the SHA-1 of its URL as given."""
+    return sha1(url if isinstance(url, bytes) else url.encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def page_subpath(host: str, url: str) -> str:

@@ -233,11 +233,11 @@ async def record_sightings(
     fetched_before: datetime,
     priority: int,
     now: datetime,
-) -> None:
+) -> list[int]:
     """Record that a source lists known URLs, given by id with the date of their last change, and fetch some again.
 
-    A page is fetched again if it changed after its last fetch and that was before `fetched_before`, or if it ended only
-    because its source was removed.
+    Return the URLs that the source had not seen before. A page is fetched again if it changed after its last fetch and
+    that was before `fetched_before`, or if it ended only because its source was removed.
     """
     changed = {url_id: moment for url_id, moment in urls.items() if moment and moment <= now}
     if changed:
@@ -245,7 +245,8 @@ async def record_sightings(
         if rows:
             await retry_urls(connection, [row["id"] for row in rows], priority, now)
     await adopt_urls(connection, urls, source_id, origin, priority, now)
-    await connection.execute(query("note_sightings"), list(urls), source_id, origin, now)
+    rows = await connection.fetch(query("note_sightings"), list(urls), source_id, origin, now)
+    return [row["url_id"] for row in rows]
 
 
 async def adopt_urls(

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from headwater.core.record import record
-from headwater.core.source import Item
+from headwater.core.source import Item, Source
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 from headwater.feeds.results import FeedEntry
@@ -21,6 +21,28 @@ class SavedItem:
     updated_at: datetime | None
     is_new: bool
     dates_are_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageItem:
+    """An item of a stored page. `dates_are_new`: this pair of dates was not seen before."""
+
+    id: str
+    url: str
+    published_at: datetime
+    updated_at: datetime | None
+    dates_are_new: bool
+    source: Source
+
+
+class ItemDay(NamedTuple):
+    """A day of an item: its first moment and its end."""
+
+    item_id: str
+    source_id: int
+    day: date
+    start: datetime
+    end: datetime
 
 
 async def save_items(
@@ -43,7 +65,26 @@ async def save_items(
         source_id,
         now,
     )
-    return [SavedItem(**row) for row in rows]
+    saved = [SavedItem(**row) for row in rows]
+    if any(item.is_new for item in saved):
+        await connection.execute(query("drop_page_items"), [url_id for url_id in url_ids if url_id is not None])
+    return saved
+
+
+async def save_page_items(connection: Connection, url_ids: Collection[int], now: datetime) -> list[PageItem]:
+    """Make or update the items of stored pages for the sources that found them and list no item of them."""
+    rows = await connection.fetch(query("save_page_items"), list(url_ids), now)
+    return [
+        PageItem(
+            row["id"],
+            row["url"],
+            row["published_at"],
+            row["updated_at"],
+            row["dates_are_new"],
+            Source(row["source_id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"]),
+        )
+        for row in rows
+    ]
 
 
 async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> dict[int, FeedEntry]:
@@ -69,8 +110,11 @@ async def lock_tags(connection: Connection, ids: Collection[str]) -> dict[str, M
 
 
 async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:
-    """Point the items of URLs that have moved, given as old to new, to where their pages are now."""
-    await connection.execute(query("move_items"), list(moved), list(moved.values()))
+    """Point the items and the sightings of URLs that have moved, given as old to new, to where their pages are now."""
+    if moved:
+        await connection.execute(query("move_items"), list(moved), list(moved.values()))
+        await connection.execute(query("move_sightings"), list(moved), list(moved.values()))
+        await connection.execute(query("drop_page_items"), list(moved.values()))
 
 
 @record
@@ -109,7 +153,7 @@ class DayItem:
     published_at: datetime | None
     """None: before the day of its update; the date is unknown."""
     published_is_sighting: bool
-    """The source gave no date; this is when the item was first seen."""
+    """Neither the source nor the page gave a date; this is when the item was first seen."""
     updated_at: datetime | None
     tags: dict[str, Any]
     document_id: int | None
@@ -130,7 +174,15 @@ class DayReading:
 async def rebuild_days(connection: Connection, source_id: int, days: Mapping[date, tuple[datetime, datetime]]) -> None:
     """Rebuild days of a source's index. `days` maps each day to its first moment and its end."""
     starts, ends = [start for start, _ in days.values()], [end for _, end in days.values()]
+    await connection.execute(query("lock_days"), source_id)
     await connection.execute(query("build_days"), source_id, list(days), starts, ends)
+
+
+async def index_items(connection: Connection, days: Collection[ItemDay]) -> None:
+    """Put items into the days of their new observations."""
+    for source_id in sorted({day.source_id for day in days}):
+        await connection.execute(query("lock_days"), source_id)
+    await connection.execute(query("index_items"), *zip(*days, strict=True))
 
 
 async def finish_day(

@@ -25,13 +25,13 @@ from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim, PollOutcome
 from headwater.discovery.decide import Failed, Read, is_overflow, plan_next_poll
 from headwater.discovery.discover import DiscoveryRunner, keep_lease
-from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResult, category_of
+from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResult
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.registry import get_kind
+from headwater.sources.registry import category_of, get_kind
 from headwater.sources.visit import SiteVisit
 
 log = structlog.get_logger()

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from headwater.canonical.operations import MAX_CATEGORY_LENGTH, uid_of
 from headwater.core.clock import Clock
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import InvalidURL, LeaseLost
@@ -23,15 +22,17 @@ from headwater.core.poll import RequestedDelay
 from headwater.core.run import RunCounters
 from headwater.core.source import DiscoveredUrl, Item, Lookup, Source
 from headwater.core.url_input import explain_unstorable
-from headwater.core.urls import identify
+from headwater.core.urls import identify, uid_of
 from headwater.db import canonical, frontier, hosts, items, sources
 from headwater.db.items import SavedItem
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
+from headwater.documents.page_items import save_page_items
 from headwater.frontier.submit import LOWEST, KnownUrl, Submitted, normalize_candidates, priority, submit
 from headwater.handoff.handoffs import drop_volatile, queue_handoffs
 from headwater.sources.kind import Kind, refuse_shared_paths
+from headwater.sources.registry import category_of
 from headwater.sources.visit import SiteVisit
 
 log = structlog.get_logger()
@@ -143,9 +144,10 @@ class DiscoveryWriter:
             ]
             urls = await submit(connection, candidates, now, self.key_of)
             if changes := _find_changes(urls, ((one.url, one.changed_at) for one in pending)):
-                await frontier.record_sightings(
+                first_seen = await frontier.record_sightings(
                     connection, changes, source.id, origin, fetched_before=now - _MIN_URL_AGE, priority=LOWEST, now=now
                 )
+                await save_page_items(connection, first_seen, self.timezone, now)
             return urls
 
         return await self.database.transact(work)
@@ -251,12 +253,6 @@ class DiscoveryWriter:
             days = {read_day, *await items.find_days_read(connection, source_id, days)}
         if days:
             await items.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
-
-
-def category_of(source: Source, kind: Kind) -> str | None:
-    """Return the category that gets the links of a source, or None if there is none or pages are not fetched."""
-    category = source.settings.get("category")
-    return category.strip()[:MAX_CATEGORY_LENGTH] or None if isinstance(category, str) and kind.fetch_items else None
 
 
 def merge_items(seen: Sequence[Item]) -> Item:

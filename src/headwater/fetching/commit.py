@@ -11,6 +11,7 @@ from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items
 from headwater.db.pool import Connection
+from headwater.documents.page_items import save_page_items
 from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.metadata import is_image_address, read_byline
 from headwater.feeds.results import FeedEntry
@@ -28,15 +29,25 @@ _ABSTRACT_LENGTHS = range(41, 240)
 
 
 async def commit(
-    connection: Connection, results: Collection[FetchResult], now: datetime, key_of: KeyOf = own_key
+    connection: Connection,
+    results: Collection[FetchResult],
+    now: datetime,
+    *,
+    timezone: str,
+    key_of: KeyOf = own_key,
 ) -> list[Finish]:
-    """Save the results of fetches and end their claims. Return the finishes of the claims that are still ours."""
+    """Save the results of fetches and end their claims. Return the finishes of the claims that are still ours.
+
+    `timezone` is for the days of sources without a time zone.
+    """
     ours = await frontier.lock_claims(connection, [result.finish.claim for result in results])
     results = [result for result in results if result.finish.claim.url_id in ours]
     finishes = await _save_documents(connection, results, now)
     await _save_aliases(connection, results, now)
-    await _submit_redirects(connection, results, now, key_of)
+    targets = await _submit_redirects(connection, results, now, key_of)
     await finish(connection, finishes, now)
+    stored = {result.finish.claim.url_id for result in results if result.document}
+    await save_page_items(connection, stored | targets, timezone, now)
     return finishes
 
 
@@ -113,12 +124,16 @@ async def _save_aliases(connection: Connection, results: Collection[FetchResult]
 
 async def _submit_redirects(
     connection: Connection, results: Collection[FetchResult], now: datetime, key_of: KeyOf
-) -> None:
-    """Submit the targets of redirects. Items of the old URL move to the target, so that they find their document."""
+) -> set[int]:
+    """Submit the targets of redirects and return their ids.
+
+    Items and sightings of the old URL move to the target, so that they find their document.
+    """
     redirects = [(result.redirect, result.finish.claim.url_id) for result in results if result.redirect]
     if not redirects:
-        return
+        return set()
     submitted = await submit(connection, [candidate for candidate, _ in redirects], now, key_of)
     moved = {old: submitted.known[target.url].id for target, old in redirects if target.url in submitted.known}
     await items.move_items(connection, moved)
     await frontier.save_moves(connection, moved)
+    return set(moved.values())

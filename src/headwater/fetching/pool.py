@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -114,11 +115,12 @@ class FetchPool:
 
     async def _commit(self, batch: list[FetchResult]) -> list[Finish]:
         """Commit a batch. Retry while the database is down: until the leases end no other process has the URLs."""
-        key_of = KEYS[self.context.settings.politeness_scope]
+        settings = self.context.settings
+        work = partial(commit, timezone=settings.timezone, key_of=KEYS[settings.politeness_scope])
         last_moment = max(result.finish.claim.lease.until for result in batch)
         while True:
             try:
-                return await self.context.database.transact(commit, batch, self._clock.now(), key_of)
+                return await self.context.database.transact(work, batch, self._clock.now())
             except Exception as error:
                 if is_down(error) and self._clock.now() < last_moment:
                     log.warning("commit.failed", error=str(error), urls=len(batch))

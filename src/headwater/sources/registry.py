@@ -12,7 +12,7 @@ from msgspec.inspect import LiteralType, NoneType, StructType, Type, UnionType, 
 
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
-from headwater.core.source import SOURCE_NAME, Source
+from headwater.core.source import MAX_CATEGORY_LENGTH, SOURCE_NAME, Source
 from headwater.core.text import is_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import normalize_url
@@ -111,6 +111,12 @@ def get_kind(source: Source) -> Kind:
     """Return the kind of a source with its settings."""
     settings = msgspec.json.encode(source.settings, order="sorted")
     return _make_kind(source.name, source.kind, get_kinds().get(source.kind), settings)
+
+
+def category_of(source: Source, kind: Kind) -> str | None:
+    """Return the category that gets the links of a source, or None if there is none or pages are not fetched."""
+    category = source.settings.get("category")
+    return category.strip()[:MAX_CATEGORY_LENGTH] or None if isinstance(category, str) and kind.fetch_items else None
 
 
 @lru_cache(maxsize=4096)  # a poll that finds nothing new takes less time than making a kind

@@ -203,7 +203,7 @@ CREATE TRIGGER count_deleted AFTER DELETE ON url_frontier REFERENCING OLD TABLE 
 
 -- Items and days -----------------------------------------------------------------------------------------------------
 
--- The entries that sources list. The id is the SHA-256 of "source:url", in hex.
+-- The entries that sources list, and the stored pages that no list has. The id is the SHA-256 of "source:url", in hex.
 CREATE TABLE items (
     id                     text PRIMARY KEY CHECK (id ~ '^[0-9a-f]{64}$'),
     source_id              int NOT NULL REFERENCES sources,
@@ -211,8 +211,9 @@ CREATE TABLE items (
     url_id                 bigint REFERENCES url_frontier,     -- NULL: its page is not fetched
     title                  text NOT NULL,
     published_at           timestamptz NOT NULL,
-    published_is_sighting  boolean NOT NULL,    -- the source gave no date, so published_at is the first sighting
+    published_is_sighting  boolean NOT NULL,    -- there is no date of publication, so published_at is the first sighting
     updated_at             timestamptz,
+    is_from_page           boolean NOT NULL DEFAULT false,      -- no list has it: the stored page gave title and dates
     tags                   jsonb NOT NULL DEFAULT '{}',
     raw                    jsonb NOT NULL DEFAULT '{}',
     first_seen_at          timestamptz NOT NULL,

@@ -3,7 +3,7 @@
 -- parts work without it.
 CREATE TABLE ingestion_handoffs (
     handoff_id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    reference_id   text NOT NULL REFERENCES items,
+    reference_id   text NOT NULL REFERENCES items ON DELETE CASCADE,
     payload_hash   text NOT NULL CHECK (payload_hash ~ '^[0-9a-f]{64}$'),
     source_id      int NOT NULL REFERENCES sources,
     scrape_run_id  bigint REFERENCES runs ON DELETE SET NULL,   -- the last run that found this payload

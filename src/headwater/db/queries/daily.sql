@@ -26,6 +26,33 @@ ON CONFLICT (source_id, day, item_id) DO UPDATE
     WHERE (x.bucket, x.published_at, x.updated_at, x.rule)
           IS DISTINCT FROM (excluded.bucket, excluded.published_at, excluded.updated_at, excluded.rule)
 
+-- name: lock_days
+-- One transaction at a time builds the days of a source, so that none writes what it read before another's changes.
+-- $1 source
+SELECT pg_advisory_xact_lock(hashtext('headwater.days'), $1::int)
+
+-- name: index_items
+-- Put items into days of new observations, by the rules of build_days. The other items of these days stay.
+-- Arrays: $1 items, $2 their sources, $3 days, $4 their starts, $5 their ends
+INSERT INTO daily_index AS x (source_id, day, item_id, bucket, published_at, updated_at, rule)
+SELECT g.source_id, g.day, g.item_id, CASE WHEN o.published_at >= g.start_at THEN 'NEW' ELSE 'LATEST' END,
+       o.published_at, o.updated_at, o.rule
+FROM unnest($1::text[], $2::int[], $3::date[], $4::timestamptz[], $5::timestamptz[])
+    AS g (item_id, source_id, day, start_at, end_at)
+CROSS JOIN LATERAL (
+    SELECT o.published_at, o.updated_at, o.rule FROM item_observations o
+    WHERE o.item_id = g.item_id
+      AND ((o.published_at >= g.start_at AND o.published_at < g.end_at)
+           OR (o.updated_at >= g.start_at AND o.updated_at < g.end_at
+               AND (o.published_at < g.start_at OR o.published_at IS NULL)))
+    ORDER BY coalesce(o.updated_at < g.end_at, true) DESC, o.is_certain DESC, (o.published_at >= g.start_at) IS TRUE DESC,
+             o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
+    LIMIT 1
+) o
+ORDER BY g.source_id, g.day, g.item_id
+ON CONFLICT (source_id, day, item_id) DO UPDATE
+    SET bucket = excluded.bucket, published_at = excluded.published_at, updated_at = excluded.updated_at, rule = excluded.rule
+
 -- name: finish_day
 -- A day was read to its end. The first reading after the end of the day counts: later readings lack some updates.
 -- $1 source, $2 day, $3 when, $4 the day's end

@@ -303,10 +303,17 @@ CROSS JOIN LATERAL (
 ) page
 
 -- name: note_sightings
--- $1 ids, $2 source, $3 origin, $4 now
-INSERT INTO sightings (url_id, source_id, origin, first_seen_at)
-SELECT id, $2, $3, $4 FROM url_frontier WHERE id = ANY ($1::bigint[]) AND source_id <> $2
+-- The lock waits for a worker that stores such a page now. So the later of the two transactions sees sighting and document.
+-- $1 ids, $2 source, $3 origin, $4 now. Returns the URLs that the source had not seen before.
+WITH unseen AS MATERIALIZED (
+    SELECT u.id FROM url_frontier u
+    WHERE u.id = ANY ($1::bigint[]) AND u.source_id <> $2
+      AND (SELECT true FROM sightings t WHERE t.url_id = u.id AND t.source_id = $2 LIMIT 1) IS NULL
+    FOR SHARE OF u
+)
+INSERT INTO sightings (url_id, source_id, origin, first_seen_at) SELECT id, $2, $3, $4 FROM unseen
 ON CONFLICT DO NOTHING
+RETURNING url_id
 
 -- name: adopt_urls
 -- Give URLs that ended because their source was removed to the source that lists them now. A URL with a raw file keeps its

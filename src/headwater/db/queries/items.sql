@@ -18,19 +18,87 @@ WITH given AS MATERIALIZED (
         SET title = excluded.title, raw = excluded.raw, tags = excluded.tags,
             published_at = CASE WHEN excluded.published_is_sighting THEN i.published_at ELSE excluded.published_at END,
             published_is_sighting = excluded.published_is_sighting AND i.published_is_sighting,
-            updated_at = excluded.updated_at, last_seen_at = excluded.last_seen_at
-    RETURNING id, published_at, updated_at, (xmax = 0) AS is_new
+            updated_at = excluded.updated_at, last_seen_at = excluded.last_seen_at, is_from_page = false
+    RETURNING id, published_at, published_is_sighting, updated_at, (xmax = 0) AS is_new
 ), observed AS (
     INSERT INTO item_observations AS o (item_id, source_id, published_at, updated_at, observed_at, rule, is_certain)
     SELECT id, $12, CASE WHEN g.published_at IS NULL AND g.undated = 'earlier' THEN NULL ELSE s.published_at END,
-           s.updated_at, $13, g.rule, g.is_certain
+           s.updated_at, $13, g.rule,
+           g.is_certain AND (g.published_at IS NOT NULL OR s.published_is_sighting)  -- or the page gave the date
     FROM saved s JOIN given g USING (id) WHERE g.published_at IS NOT NULL OR g.undated <> 'unknown'
     ORDER BY id
     ON CONFLICT (item_id, published_at, updated_at) DO UPDATE SET rule = excluded.rule, is_certain = true
         WHERE excluded.is_certain AND NOT o.is_certain
     RETURNING item_id
 )
-SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
+SELECT id, saved.published_at, saved.updated_at, is_new, observed.item_id IS NOT NULL AS dates_are_new
+FROM saved LEFT JOIN observed ON observed.item_id = saved.id
+
+-- name: save_page_items
+-- Make an item of each stored page for each source that found the page and lists no item of it. Update these items when the
+-- page is stored again. The page gives the dates, but a date in the future is no date. A page without a date takes its first
+-- sighting. An item keeps its earliest date of publication: a page whose date moves has changed, and is not new again.
+-- $1 url ids, $2 now. Returns the items with their dates, whether these are new, and their sources.
+WITH pages AS MATERIALIZED (
+    SELECT u.id, u.url, u.source_id, u.discovered_at, d.title,
+           CASE WHEN d.published_at <= $2 THEN d.published_at END AS published_at,
+           CASE WHEN d.updated_at <= $2 THEN d.updated_at END AS updated_at
+    FROM unnest($1::bigint[]) AS g (id)
+    CROSS JOIN LATERAL (SELECT * FROM url_frontier WHERE id = g.id LIMIT 1) u
+    CROSS JOIN LATERAL (SELECT * FROM documents WHERE url_id = g.id LIMIT 1) d
+), found AS MATERIALIZED (
+    SELECT p.id AS url_id, t.source_id, min(t.seen_at) AS seen_at
+    FROM pages p CROSS JOIN LATERAL (
+        SELECT p.source_id, p.discovered_at AS seen_at
+        UNION ALL
+        SELECT source_id, first_seen_at FROM sightings WHERE url_id = p.id
+    ) t
+    GROUP BY 1, 2
+), unlisted AS MATERIALIZED (
+    SELECT coalesce(known.id, encode(sha256(convert_to(s.name || ':' || p.url, 'UTF8')), 'hex')) AS id,
+           s.id AS source_id, p.id AS url_id, p.url, p.title, f.seen_at,
+           least(known.published_at, coalesce(p.published_at, known.published_at, f.seen_at)) AS published_at,
+           coalesce(p.published_at > known.published_at, p.published_at IS NULL)
+               AND known.published_is_sighting IS NOT FALSE AS is_sighting,
+           greatest(p.updated_at, p.published_at) AS changed_at
+    FROM found f JOIN pages p ON p.id = f.url_id
+    CROSS JOIN LATERAL (
+        SELECT id, name FROM sources WHERE id = f.source_id AND removed_at IS NULL FOR KEY SHARE
+    ) s
+    LEFT JOIN LATERAL (
+        SELECT * FROM items WHERE url_id = f.url_id AND source_id = f.source_id ORDER BY is_from_page LIMIT 1
+    ) known ON true
+    WHERE known.is_from_page IS NOT FALSE
+), dated AS MATERIALIZED (
+    SELECT *, CASE WHEN changed_at > published_at THEN changed_at END AS updated_at FROM unlisted
+), saved AS (
+    INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at,
+                            is_from_page, first_seen_at, last_seen_at)
+    SELECT id, source_id, url, url_id, title, published_at, is_sighting, updated_at, true, seen_at, $2
+    FROM dated ORDER BY id
+    ON CONFLICT (id) DO UPDATE
+        SET url_id = excluded.url_id, title = excluded.title, published_at = excluded.published_at,
+            published_is_sighting = excluded.published_is_sighting, updated_at = excluded.updated_at,
+            last_seen_at = excluded.last_seen_at
+        WHERE i.is_from_page
+    RETURNING id
+), observed AS (
+    INSERT INTO item_observations (item_id, source_id, published_at, updated_at, observed_at, is_certain)
+    SELECT id, source_id, published_at, updated_at, $2, false FROM saved JOIN dated USING (id) ORDER BY id
+    ON CONFLICT DO NOTHING
+    RETURNING item_id
+)
+SELECT d.id, d.url, d.published_at, d.updated_at, observed.item_id IS NOT NULL AS dates_are_new,
+       s.id AS source_id, s.name, s.kind, s.settings, s.enabled, s.created_at
+FROM saved JOIN dated d USING (id) JOIN sources s ON s.id = d.source_id LEFT JOIN observed ON observed.item_id = d.id
+
+-- name: drop_page_items
+-- Drop the items of stored pages that their sources list under another address. An item that has a job stays. $1 url ids
+DELETE FROM items i
+WHERE i.url_id = ANY ($1::bigint[]) AND i.is_from_page
+  AND (SELECT true FROM items o
+       WHERE o.url_id = i.url_id AND o.source_id = i.source_id AND NOT o.is_from_page LIMIT 1)
+  AND (SELECT true FROM ingestion_jobs j WHERE j.reference_id = i.id LIMIT 1) IS NULL
 
 -- name: entries_of_urls
 -- The entries of pages. Of several items of a page, the one of the page's own source comes first, then the oldest. Only
@@ -45,7 +113,7 @@ SELECT DISTINCT ON (i.url_id) i.url_id, i.url, i.title, i.updated_at,
        CASE jsonb_typeof(i.raw -> 'author') WHEN 'string' THEN i.raw ->> 'author' END AS author,
        CASE jsonb_typeof(i.raw -> 'image') WHEN 'string' THEN i.raw ->> 'image' END AS image
 FROM items i JOIN unnest($1::bigint[], $2::int[]) AS g (url_id, source_id) ON g.url_id = i.url_id
-WHERE i.url_id = ANY ($1)
+WHERE i.url_id = ANY ($1) AND NOT i.is_from_page
 ORDER BY i.url_id, i.source_id <> g.source_id, i.first_seen_at, i.id
 
 -- name: lock_tags
@@ -55,3 +123,17 @@ SELECT id, tags FROM items WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UP
 -- name: move_items
 -- Point items to the new URLs of their pages. Arrays: $1 old url ids, $2 new url ids
 UPDATE items i SET url_id = g.new_id FROM unnest($1::bigint[], $2::bigint[]) AS g (old_id, new_id) WHERE i.url_id = g.old_id
+
+-- name: move_sightings
+-- The sources that found the old URLs have found the new ones. Arrays: $1 old url ids, $2 new url ids
+INSERT INTO sightings (url_id, source_id, origin, first_seen_at)
+SELECT n.id, f.source_id, f.origin, f.seen_at
+FROM unnest($1::bigint[], $2::bigint[]) AS g (old_id, new_id)
+CROSS JOIN LATERAL (SELECT id, source_id FROM url_frontier WHERE id = g.new_id LIMIT 1) n
+CROSS JOIN LATERAL (
+    SELECT source_id, origin, discovered_at AS seen_at FROM url_frontier WHERE id = g.old_id
+    UNION ALL
+    SELECT source_id, origin, first_seen_at FROM sightings WHERE url_id = g.old_id
+) f
+WHERE f.source_id <> n.source_id
+ON CONFLICT DO NOTHING
