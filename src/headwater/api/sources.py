@@ -15,6 +15,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.discovery.source_operations import AddedSource, DiscoveredSources, LiveSourceOperations, describe_added
 from headwater.discovery.trial import TrialResult
+from headwater.documents.upkeep import PurgeBegun, UpkeepOperations
 from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
 from headwater.sources.kinds.site import IngestionMode
 from headwater.sources.operations import ImportedSources
@@ -91,7 +92,7 @@ class TrialTarget:
 def add_sources(app: FastAPI, operations: Operations) -> None:
     """Add the routes. A fixed path must precede a path with a name."""
     _add_fixed(app, operations.sources)
-    _add_named(app, operations.sources)
+    _add_named(app, operations.sources, operations.upkeep)
 
 
 def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
@@ -135,9 +136,14 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
         return await sources.add(new.url, new.name, new.settings, mode=new.mode)
 
 
-def _add_named(app: FastAPI, sources: LiveSourceOperations) -> None:
+def _add_named(app: FastAPI, sources: LiveSourceOperations, upkeep: UpkeepOperations) -> None:
     app.get("/sources/{name}", tags=[_TAG])(sources.show)
     app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)(sources.remove)
+
+    @app.post("/sources/{name}/purge", tags=[_TAG], status_code=202, dependencies=TOKEN)
+    async def purge(name: Name) -> PurgeBegun:
+        """Remove a source, and make the running program delete its items, URLs, documents and raw files."""
+        return await upkeep.begin_purge(name)
 
     @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
     async def edit(name: Name, changes: SourceChanges) -> SourceDetails:

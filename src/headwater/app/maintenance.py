@@ -14,6 +14,7 @@ from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
 from headwater.documents.deletion import Retention, remove_unused_files
+from headwater.documents.purge import continue_purges
 from headwater.frontier import rescue
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 
@@ -127,6 +128,8 @@ class MaintenanceRole:
             log.info("documents.expired", documents=expired)
         try:
             await remove_unused_files(self.context)
+            for name in await continue_purges(self.context):
+                log.info("source.purged", source=name)
         except StorageFailed as error:
             log.warning("raw_files.not_removed", error=str(error))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwater.db.budgets import HostBudget
     from headwater.discovery.source_operations import AddedSource, DiscoveredSources, PolledSource, SyncedSource
     from headwater.discovery.trial import TrialStage
-    from headwater.documents.upkeep import DiskUse
+    from headwater.documents.upkeep import DiskUse, PurgeReport
     from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod, SourceSummary
     from headwater.sources.operations import ImportedSources, RemovedSource
 
@@ -203,6 +203,18 @@ def removed(source: "RemovedSource") -> None:
     what = "its items and documents are kept" if source.kept else "it had no items"
     ended = f"; {source.ended_urls:,} queued pages will not be fetched" if source.ended_urls else ""
     console.print(f"Removed source {plain(source.name)}: {what}{ended}.")
+
+
+def purged(report: "PurgeReport") -> None:
+    """Show what a purge deleted, and what is left."""
+    console.print(
+        f"Deleted {report.items:,} items, {report.urls:,} URLs and {report.documents:,} documents "
+        f"of {plain(report.name)}."
+    )
+    if report.handed_over:
+        console.print(f"{report.handed_over:,} documents went to other sources, which list their pages too.")
+    if not report.has_ended:
+        console.print("Workers fetch some of its pages now, or a backup needs its files. Run the command again later.")
 
 
 def disk(use: "DiskUse") -> None:

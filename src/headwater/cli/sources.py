@@ -1,5 +1,6 @@
 """`headwater add` and `headwater source`: add, list, change, poll, test, import and export sources."""
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show, show_sources
+from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, T, confirm, run_live, run_local
 from headwater.cli.output import print_json
 from headwater.cli.upkeep import source_janitor
@@ -117,16 +119,36 @@ def source_disable(name: Name, as_json: Json = False) -> None:
 
 @source_app.command("remove")
 def source_remove(
-    name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: Json = False
+    name: Name,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Delete its items, URLs, documents and raw files too. It cannot be undone.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Remove a source. Its items and documents stay. Its queued pages are not fetched.
+    """Remove a source. Its items and documents stay, unless --purge deletes them. Its queued pages are not fetched.
 
-    A page that is being fetched is not ended. If that fetch fails, it is tried again; the same command ends it.
+    A page that is being fetched is not ended. If that fetch fails, it is tried again; the same command ends it. A page
+    that another source lists goes to that source, also with --purge. The same command continues an interrupted purge.
     """
+    if purge:
+        _purge(name, yes=yes, as_json=as_json)
+        return
     if not yes:
         _ask(lambda sources: sources.check_removable(name))
     confirm(f"Remove source {show.visible(name)}?", yes=yes)
     _print(_ask(lambda sources: sources.remove(name)), show_sources.removed, as_json=as_json)
+
+
+def _purge(name: str, *, yes: bool, as_json: bool) -> None:
+    if not yes:
+        found = run_local(lambda operations: operations.upkeep.measure_purge(name))
+        extent = f"{found.items:,} items and {found.urls:,} URLs, with their documents and raw files"
+        confirm(f"Delete source {show.visible(name)} with {extent}?", yes=yes)
+    with progress_bars(quiet=as_json) as show_step:
+        on_progress = functools.partial(show_step, "purge")
+        report = run_local(lambda operations: operations.upkeep.purge(name, on_progress))
+    _print(report, show_sources.purged, as_json=as_json)
 
 
 @source_app.command("sync")

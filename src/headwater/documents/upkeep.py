@@ -13,8 +13,10 @@ from headwater.core.settings import Settings
 from headwater.db import deletions, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.deletions import SourceSize
-from headwater.db.pool import AWAY
+from headwater.db.pool import AWAY, Connection
+from headwater.db.purge import PurgedSource, begin_purge, count_purge
 from headwater.db.verify import documents_to_verify, extent_to_verify
+from headwater.documents.purge import Purge
 from headwater.documents.verify import DocumentFault, Fault, Journal, Verifier
 from headwater.sandbox.pool import make_sandbox
 from headwater.storage import backup, restore
@@ -94,6 +96,29 @@ class RestoreReport(BackupReport):
 
 
 @record
+class PurgeBegun:
+    """The extent of a purge that has begun."""
+
+    name: str
+    items: int
+    urls: int
+
+
+@record
+class PurgeReport:
+    """The result of a purge."""
+
+    name: str
+    items: int
+    urls: int
+    documents: int
+    handed_over: int
+    """Documents that went to other sources, which list their pages too."""
+    has_ended: bool
+    """False: workers fetch some pages now, or a backup needs raw files. A running Headwater deletes the rest."""
+
+
+@record
 class DiskUse:
     """The disk use of sources, the largest first."""
 
@@ -136,6 +161,38 @@ class UpkeepOperations:
             sources=sweeps,
             without_source=[folder for folder in folders if folder not in names],
         )
+
+    async def begin_purge(self, name: str) -> PurgeBegun:
+        """Remove a source, and mark it so that a running Headwater deletes all that belongs to it."""
+
+        async def work(connection: Connection) -> PurgeBegun:
+            source, _ = await sources.lock_source(connection, name)
+            await begin_purge(connection, source.id, self._context.clock.now())
+            return PurgeBegun(name, *await count_purge(connection, source.id))
+
+        return await self._context.database.transact(work)
+
+    async def measure_purge(self, name: str) -> PurgeBegun:
+        """Return the extent of a purge without beginning it."""
+
+        async def work(connection: Connection) -> PurgeBegun:
+            source, _ = await sources.lock_source(connection, name)
+            return PurgeBegun(name, *await count_purge(connection, source.id))
+
+        return await self._context.database.transact(work)
+
+    async def purge(self, name: str, on_progress: OnProgress = lambda *_: None) -> PurgeReport:
+        """Delete a source with its items, URLs, documents and raw files. An interrupted purge continues here.
+
+        A URL that another source lists goes to that source, with its document.
+        """
+        extent = await self.begin_purge(name)
+        source, _ = await self._context.database.transact(sources.lock_source, name)
+        running = Purge(self._context, PurgedSource(source.id, name))
+        async for _ in running.steps():
+            done = running.items + running.urls + running.handed_over
+            on_progress(done, max(done, extent.items + extent.urls))
+        return extend(running, PurgeReport, name=name)
 
     async def measure_disk(self, source: str | None = None) -> DiskUse:
         """Return the disk use of all sources, or of one. Counters have the numbers."""

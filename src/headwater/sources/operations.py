@@ -19,6 +19,7 @@ from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
+from headwater.db.purge import find_name_in_purge
 from headwater.frontier.retry import retry_all
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary, configure_or_explain, summarize_source
@@ -132,6 +133,11 @@ class SourceOperations:
     ) -> tuple[Source, bool]:
         """Add a source. Returns also whether a source of this name was removed before."""
         await _refuse_feed_owner(connection, settings)
+        if await find_name_in_purge(connection, [name]):
+            raise OperatorError(
+                f"The purge of source {name} has not ended. `headwater source remove {name} --purge` continues it.",
+                reason=Reason.SOURCE_EXISTS,
+            )
         was_removed = bool(await sources.find_removed_names(connection, [name]))
         candidate = ImportCandidate(name, kind_name, kind, settings, enabled=True)
         source = await self._add_candidate(connection, candidate, self.context.clock.now())

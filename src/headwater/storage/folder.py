@@ -118,6 +118,34 @@ class Corpus:
                 gone.add(path)
         return gone
 
+    def copy(self, path: str, target: str) -> None:
+        """Give a raw file a second path, which is safe on the disk afterwards. A missing file has none."""
+        source, place = self.folder / path, self.folder / target
+        if source == place or not source.exists():
+            return
+        try:
+            _make_folders(place.parent)
+            place.unlink(missing_ok=True)  # a copy that a kill may have cut
+            link_or_copy(source, place)
+            with place.open("rb") as file:
+                os.fsync(file.fileno())
+            _flush_folder(place.parent)
+        except OSError as error:
+            raise StorageFailed(f"The raw file {path} cannot be moved: {error.strerror or error}.") from error
+
+    def remove_source(self, source: str) -> None:
+        """Remove the folder of a source."""
+        folder = self.folder / source
+        if not folder.is_dir():
+            return
+        with self._no_backup_starting() as backup_is_running:
+            if backup_is_running:
+                raise StorageFailed(f"The folder of source {source} stays while a backup runs. Try again later.")
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                raise StorageFailed(f"The folder {folder} cannot be removed: {error.strerror}.") from error
+
     @contextlib.contextmanager
     def _no_backup_starting(self) -> Iterator[bool]:
         """Keep a backup from starting during the block. Yields whether one runs already."""

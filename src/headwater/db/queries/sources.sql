@@ -34,7 +34,7 @@ RETURNING true
 -- A removed source may be added again. It keeps its id, items and URLs. $1 name, $2 kind, $3 settings, $4 now
 UPDATE sources
 SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, fetch_profile = '{}', next_request_at = NULL
-WHERE name = $1 AND removed_at IS NOT NULL
+WHERE name = $1 AND removed_at IS NOT NULL AND purge_began_at IS NULL
 RETURNING id, name, kind, settings, enabled, created_at
 
 -- name: find_removed_names
