@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from headwater.core.dates import bounds
+from headwater.core.errors import BadRequest
 from headwater.core.settings import Settings
+from headwater.db.items import DayFilter
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
 from headwater.demo.visits import TOLERANCE_SECONDS
@@ -283,6 +285,36 @@ async def test_how_complete_a_day_is_depends_on_when_it_was_read(make_settings: 
         past = DAY - timedelta(days=30)
         await harness.ingest(past)
         assert await harness.state(past) == "reconstructed"
+
+
+async def test_a_day_is_read_in_pages_that_stay_on_their_day(make_settings: MakeSettings) -> None:
+    """Spec 8.1: also the latest day, and no item is missing or on two pages after an item before them is gone."""
+    pages = [page(f"/{number}", NOON - hours(number % 3)) for number in range(7)]
+    pages += [page(f"/old/{number}", LONG_AGO, public_timestamp=NOON) for number in range(4)]
+    async with open_day_harness(make_settings(), pages) as harness:
+        await harness.ingest()
+        days, whole = harness.operations.days, (await harness.view()).items
+        assert len(whole) == 11
+        for limit in (1, 3, 11, 12):
+            view = await days.day(None, limit=limit)
+            found = view.items
+            while view.next:
+                view = await days.day(None, limit=limit, after=view.next)
+                assert view.day == DAY
+                found += view.items
+            assert found == whole
+        first = await days.day(DAY, DayFilter(bucket="LATEST"), limit=2)
+        assert first.next
+        of_url = "(SELECT id FROM items WHERE url = $1)"
+        await harness.execute(f"DELETE FROM daily_index WHERE item_id = {of_url}", whole[8].url)
+        rest = await days.today(DayFilter(bucket="LATEST"), limit=5, after=first.next)
+        assert (rest.day, rest.items, rest.next) == (DAY, whole[9:], None)
+        wrong = (first.next.replace("2026-07-13", "2026-13-13"), first.next[:-1], "", "7", f"{first.next}0")
+        for after in (*wrong, first.next.replace("T", "X"), "2026-07-13_a_NEW_0001-01-01T00:00+14:00_" + "a" * 64):
+            with pytest.raises(BadRequest):
+                await days.day(None, after=after)
+        with pytest.raises(BadRequest):
+            await days.day(DAY - timedelta(days=1), after=first.next)
 
 
 async def test_the_day_can_be_filtered(make_settings: MakeSettings) -> None:

@@ -101,7 +101,7 @@ async def test_a_day_is_read_by_the_api_and_can_be_followed_there(ask: Ask, api:
 
     code, latest = await ask("GET", "/daily/latest")
     assert (code, latest["day"], latest["behind"]) == (200, "2026-07-13", [])
-    assert [(one["bucket"], one["rule"]) for one in latest["items"]] == [("NEW", "published_window")]
+    assert [(one["bucket"], one["rule"]) for one in latest["items"]] == [("NEW", "content_api")]
     assert (await ask("GET", "/daily/2026-07-13?bucket=LATEST"))[1]["items"] == []
     assert len((await ask("GET", "/daily/latest?bucket=NEW&type=guidance"))[1]["items"]) == 1
     only = "source=govuk&bucket=NEW&organisation=Nobody&type=guidance"

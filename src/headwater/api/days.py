@@ -59,21 +59,23 @@ def add_days(app: FastAPI, operations: Operations) -> None:
         return extend(content, DayFilter, bucket=bucket, organisation=organisation, document_type=document_type)
 
     Only = Annotated[DayFilter, Depends(read_filter)]  # noqa: N806 - a type
+    Limit = Annotated[int, Query(ge=1, le=500)]  # noqa: N806 - a type
+    After = Annotated[str | None, Query(description="The `next` of the page before.")]  # noqa: N806 - a type
 
     @app.get("/daily/today", tags=[_READING])
-    async def today(only: Only) -> DayView:
+    async def today(only: Only, limit: Limit = 50, after: After = None) -> DayView:
         """Return the NEW and LATEST items of today, in the time zone of this program."""
-        return await operations.days.today(only)
+        return await operations.days.today(only, limit=limit, after=after)
 
     @app.get("/daily/latest", tags=[_READING])
-    async def latest(only: Only) -> DayView:
+    async def latest(only: Only, limit: Limit = 50, after: After = None) -> DayView:
         """Return the last day that was read to its end, and the sources that should have a later day by now."""
-        return await operations.days.day(None, only)
+        return await operations.days.day(None, only, limit=limit, after=after)
 
     @app.get("/daily/{day}", tags=[_READING])
-    async def daily(day: IsoDay, only: Only) -> DayView:
+    async def daily(day: IsoDay, only: Only, limit: Limit = 50, after: After = None) -> DayView:
         """Return the NEW and LATEST items of a day, and the state of the day for each of its sources."""
-        return await operations.days.day(day, only)
+        return await operations.days.day(day, only, limit=limit, after=after)
 
 
 def add_runs(app: FastAPI, operations: Operations) -> None:

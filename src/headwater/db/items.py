@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from headwater.core.record import record
 from headwater.core.source import Item, Source
 from headwater.db.pool import Connection
-from headwater.db.sql import query
+from headwater.db.sql import query, to_record
 from headwater.feeds.results import FeedEntry
 
 
@@ -215,8 +215,19 @@ async def last_day_indexed(connection: Connection, source_id: int | None, until:
     return value
 
 
-async def read_day(connection: Connection, day: date, only: DayFilter) -> list[DayItem]:
-    """Return the NEW and LATEST items of a day, by source."""
+class DayPosition(NamedTuple):
+    """The place of an item in a day: by source, NEW before LATEST, the latest first."""
+
+    source: str
+    bucket: str
+    moment: datetime
+    item_id: str
+
+
+async def read_day(
+    connection: Connection, day: date, only: DayFilter, limit: int | None = None, after: DayPosition | None = None
+) -> tuple[list[DayItem], DayPosition | None]:
+    """Return the NEW and LATEST items of a day that follow a position, and the position of the last of a full page."""
     rows = await connection.fetch(
         query("read_day"),
         day,
@@ -228,5 +239,13 @@ async def read_day(connection: Connection, day: date, only: DayFilter) -> list[D
         only.topic,
         only.language,
         only.since,
+        limit,
+        *(after or (None, None, None, None)),
     )
-    return [DayItem(**row) for row in rows]
+    found = [to_record(DayItem, row) for row in rows]
+    if not found or len(found) != limit:
+        return found, None
+    last = found[-1]
+    moment = last.updated_at or last.published_at
+    assert moment is not None, "a date puts an item into a day"
+    return found, DayPosition(last.source, last.bucket, moment, rows[-1]["item_id"])

@@ -226,8 +226,11 @@ class DiscoveryWriter:
             if item.url != pages[item_id].url:
                 item = replace(item, url=pages[item_id].url)
             payloads[item_id] = item
-            if tags or item.lookup != _NO_LOOKUP:
-                item = replace(_complete(item), tags=reduce(unite_tags, (tags or {}, item.tags, item.lookup.tags)))
+            lookup = item.lookup
+            if lookup.published_at:
+                item = replace(item, published_at=lookup.published_at, rule=lookup.rule, is_certain=True)
+            if tags or lookup.tags:
+                item = replace(item, tags=reduce(unite_tags, (tags or {}, item.tags, lookup.tags)))
             merged[item_id] = item
         changes = _find_changes(urls, ((item.url, item.updated_at) for item, _ in listed))
         url_ids = [page.id if kind.fetch_items else None for page in pages.values()]
@@ -269,14 +272,6 @@ def merge_items(seen: Sequence[Item]) -> Item:
         found_tags: Mapping[str, Any] = reduce(unite_tags, (lookup.tags for lookup in lookups), {})
         return replace(by_age[-1], tags=tags, lookup=replace(latest, tags=found_tags))
     return replace(by_age[-1], tags=tags)
-
-
-def _complete(item: Item) -> Item:
-    """Return the item with the date that was looked up, if there is one."""
-    lookup = item.lookup
-    if lookup.published_at is None:
-        return item
-    return replace(item, published_at=lookup.published_at, rule=lookup.rule, is_certain=True)
 
 
 def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> JsonObject:

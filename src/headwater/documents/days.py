@@ -1,7 +1,8 @@
 """Operations on days: the NEW and LATEST items of a day, and whether its sources were read to their ends."""
 
+import re
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
 from headwater.core import cron
@@ -10,9 +11,10 @@ from headwater.core.errors import BadRequest, HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import Source
+from headwater.core.text import make_storable
 from headwater.db import items, runs, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.items import DayFilter, DayReading
+from headwater.db.items import DayFilter, DayPosition, DayReading
 from headwater.db.items import DayItem as DayItem
 from headwater.db.pool import Connection
 from headwater.db.runs import RunFilter
@@ -37,6 +39,7 @@ class DayState(StrEnum):
     NOT_READ = "not_read"
 
 
+_CURSOR = re.compile("([0-9-]{10})_(.+)_(NEW|LATEST)_(.+)_([0-9a-f]{64})")
 _COMPLETE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
 _DatedSources = dict[str, tuple[Source, Kind]]
 
@@ -68,6 +71,8 @@ class DayView:
     timezone: str
     """The time zone of the day, except for the sources of dated days."""
     items: list[DayItem]
+    next: str | None
+    """The `after` of the next page. Null on the last page."""
     sources: list[SourceDay]
     """The sources of dated days, and whether their day is complete."""
     behind: list[SourceDay]
@@ -80,23 +85,35 @@ class DayOperations:
 
     context: DatabaseContext
 
-    async def today(self, only: DayFilter | None = None) -> DayView:
-        """Return today in the time zone of this program."""
+    async def today(
+        self, only: DayFilter | None = None, *, limit: int | None = None, after: str | None = None
+    ) -> DayView:
+        """Return today in the time zone of this program. The pages after the first stay on their day."""
         today = day_of(self.context.clock.now(), self.context.settings.timezone)
-        return await self.day(today, only)
+        return await self.day(None if after else today, only, limit=limit, after=after)
 
-    async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
-        """Return a day, or by default the latest day that was read after its end."""
+    async def day(
+        self, wanted: date | None, only: DayFilter | None = None, *, limit: int | None = None, after: str | None = None
+    ) -> DayView:
+        """Return a day, or by default the latest day that was read after its end; the whole day or a page of it.
+
+        A page that follows another one is of the same day.
+        """
+        of_page, position = _read_cursor(after) if after is not None else (None, None)
+        if wanted and of_page and wanted != of_page:
+            raise _bad_cursor()
+        wanted = wanted or of_page
         if wanted and not _FIRST < wanted < _LAST:
             raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
         async with self.context.database.connection() as connection:
             only = await prepare_filter(connection, only or DayFilter())
             dated = await self._find_dated(connection, only.source)
             day = wanted or await self._find_latest(connection, dated, only.source)
-            found = await items.read_day(connection, day, only)
+            found, last = await items.read_day(connection, day, only, limit, position)
             states = await self._read_states(connection, dated, day)
             behind = await self._find_behind(connection, dated, day) if wanted is None else []
-            return DayView(day, self.context.settings.timezone, found, states, behind)
+            cursor = _format_cursor(day, last) if last else None
+            return DayView(day, self.context.settings.timezone, found, cursor, states, behind)
 
     async def _find_dated(self, connection: Connection, name: str | None) -> _DatedSources:
         """Return the sources of dated days, or the one with a name."""
@@ -172,3 +189,22 @@ class DayOperations:
 
     def _zone(self, kind: Kind) -> str:
         return kind.timezone or self.context.settings.timezone
+
+
+def _format_cursor(day: date, last: DayPosition) -> str:
+    return f"{day}_{last.source}_{last.bucket}_{last.moment:%Y-%m-%dT%H:%M:%S.%fZ}_{last.item_id}"
+
+
+def _read_cursor(text: str) -> tuple[date, DayPosition]:
+    parts = _CURSOR.fullmatch(text)
+    try:
+        day, source, bucket, moment, item_id = parts.groups() if parts else ("",) * 5
+        return date.fromisoformat(day), DayPosition(
+            make_storable(source), bucket, datetime.fromisoformat(moment).astimezone(UTC), item_id
+        )
+    except (ValueError, OverflowError):
+        raise _bad_cursor() from None
+
+
+def _bad_cursor() -> BadRequest:
+    return BadRequest("after: must be the `next` of the page before, of the same day.")

@@ -90,8 +90,9 @@ SELECT max(day) FROM daily_index WHERE ($1::int IS NULL OR source_id = $1) AND d
 
 -- name: read_day
 -- $1 day; $2 source's name, $3 bucket, $4 organisation, $5 type, $6 category, $7 topic, $8 language, $9 since, each or NULL.
--- Each item with its document, where it has one.
-SELECT s.name AS source, x.bucket, x.rule, i.title, i.url, x.published_at,
+-- $10 how many or NULL for all; the position of the last item of the page before, or NULL: $11 source, $12 bucket, $13 time,
+-- $14 item. Each item with its document, where it has one.
+SELECT x.item_id, s.name AS source, x.bucket, x.rule, i.title, i.url, x.published_at,
        x.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, x.updated_at, i.tags,
        d.id AS document_id
 FROM daily_index x
@@ -103,4 +104,8 @@ WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR 
   AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
   AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7)) AND ($8::text IS NULL OR d.language = $8)
   AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
-ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, i.id
+  AND ($11::text IS NULL OR s.name > $11 OR (s.name = $11 AND (x.bucket < $12 OR (x.bucket = $12 AND (
+       coalesce(x.updated_at, x.published_at) < $13::timestamptz
+       OR (coalesce(x.updated_at, x.published_at) = $13 AND x.item_id > $14))))))
+ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, x.item_id
+LIMIT $10
