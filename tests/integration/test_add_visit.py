@@ -14,6 +14,7 @@ from headwater.discovery.site_search import MOST_REQUESTS
 from headwater.sources.kinds.site_discovery import SITEMAP_PATHS
 from tests.database_state import held_leases
 from tests.harness import AppHarness, open_harness
+from tests.refusals import refused
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -176,3 +177,17 @@ async def test_the_requests_of_the_search_have_the_user_agent_of_the_source(site
     agents = {seen.url: seen.headers["User-Agent"] for seen in site.seen}
     assert agents[HOME].startswith("Mozilla/5.0 ")
     assert agents[FEED] == agents[HOME]
+
+
+async def test_a_wait_is_explained_with_the_command_that_ends_it(site: Site, harness: AppHarness) -> None:
+    """Spec 3.1, 4.1: the host is left alone for a while, until an operator releases it."""
+    site.answers[ROBOTS] = Answer("busy", status=503)
+    site.answers[HOME] = home("/feed")
+    site.answers[FEED] = rss("http://news.test/a")
+    for _ in range(2):  # the request that fails, and the wait after it
+        with refused(Reason.ROBOTS_UNREACHABLE, "news.test", "`headwater frontier release news.test`"):
+            await harness.operations.sources.add(HOME)
+    assert count(site) == {ROBOTS: 1}
+    site.answers[ROBOTS] = Answer("", status=404)
+    await harness.operations.frontier.open_host("news.test")
+    assert (await harness.operations.sources.add(HOME)).items == 1

@@ -43,6 +43,7 @@ NAMES = [
     "hosts",
     "hand-offs",
     "index",
+    "sources",
     "webhooks",
     "api key",
     "time zone",
@@ -50,6 +51,7 @@ NAMES = [
     "api address",
     "write token",
     "sandbox",
+    "contact url",
     "kinds",
     "chromium",
     "redis",
@@ -147,7 +149,7 @@ def test_a_healthy_machine_is_found_healthy_and_unchanged(data: Path, tmp_path: 
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"write token", "chromium", "redis", "webhooks", "api key"}
+    assert not_ok <= {"write token", "contact url", "chromium", "redis", "webhooks", "api key"}
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))
@@ -394,6 +396,37 @@ def test_a_folder_of_another_user_is_named(data: Path, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)
     assert found["data folder"]["state"] == "warning"
     assert "belongs to uid 12345, and this is root" in found["data folder"]["found"]
+
+
+@only_root
+def test_folders_of_raw_files_that_belong_to_another_user_are_named(data: Path, doctor: Doctor) -> None:
+    """Spec 8.2: a run as another user leaves folders that the service cannot write to."""
+    folder = data / "corpus" / "news"
+    folder.mkdir(parents=True)
+    os.chown(folder, 12345, 12345)
+    found = doctor.finds(exit_code=1)["data folder"]
+    assert (found["state"], found["fix"]) == ("failed", f"chown -R 0 {folder}")
+    assert f"{folder} belongs to uid 12345" in found["found"]
+
+
+@pytest.mark.parametrize(
+    ("contact", "state"), [("", "warning"), ("me", "warning"), ("https://example.org/crawler", "ok")]
+)
+def test_a_missing_contact_page_is_a_warning(contact: str, state: str, doctor: Doctor) -> None:
+    """Spec 1.2: the user agent names a page that explains the crawler."""
+    found = doctor.finds(exit_code=0, contact_url=contact)["contact url"]
+    assert (found["state"], "HEADWATER_CONTACT_URL" in (found["fix"] or "")) == (state, state != "ok")
+
+
+async def test_sources_whose_kind_is_not_installed_are_listed(current_url: str, doctor: Doctor) -> None:
+    """Spec 8.2: no program reads such a source."""
+    await tell(
+        current_url,
+        "INSERT INTO sources (name, kind, created_at) VALUES ('rulings', 'court_rulings', now()), "
+        "('by-hand', 'manual', now())",
+    )
+    found = doctor.finds(exit_code=1, database_url=current_url)["sources"]
+    assert (found["state"], found["lines"]) == ("failed", ["rulings: kind court_rulings"])
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,10 @@ async def test_a_source_is_added_edited_synced_disabled_enabled_and_removed(prog
     bad = await program("source", "edit", "n", "--set", "priority=11")
     assert (bad.returncode, bad.stderr) == (2, "headwater: Source n: priority: must be from 1 to 10.\n")
     edited = json.loads((await program("source", "edit", "n", "--set", "category=News/UK", "--json")).stdout)
-    assert edited["settings"] == {"feed_url": FEED, "category": "News/UK"}
+    assert edited == {"name": "n", "changed": [{"field": "category", "before": None, "after": "News/UK"}]}
+    shown = await program("source", "edit", "n", "--set", "priority=7", "--set", "category=News/UK")
+    assert shown.stdout == "priority: 5 -> 7\n"  # and nothing that is as it was
+    assert (await program("source", "edit", "n", "--unset", "priority")).stdout == "priority: 7 -> 5\n"
     read = await program("source", "sync", "n")
     assert read.stdout == "Read n: 1 items, 1 of them new, 1 new pages to fetch.\nRun 1: 1 handed off, 0 skipped.\n"
     assert (await program("source", "sync", "n", "--method", "sitemap")).stdout.startswith("Read n: 0 pages listed, ")

@@ -66,6 +66,17 @@ async def test_feeds_survive_an_opml_export_and_import(harness: AppHarness) -> N
     assert await list_all(harness) == [("mine", "site", settings, True)]
 
 
+async def test_titles_of_opml_become_names(harness: AppHarness) -> None:
+    """Spec 3.1: names are unique, and a title without letters leaves the host."""
+    titles = ["The Daily News", "the daily news!", "Café & Büro", "日本", ""]
+    feeds = "".join(
+        f'<outline type="rss" text="{title.replace("&", "&amp;")}" xmlUrl="https://host{number}.example/feed"/>'
+        for number, title in enumerate(titles)
+    )
+    imported = await harness.operations.sources.import_list(f"<opml><body>{feeds}</body></opml>".encode())
+    assert imported.added == ["the-daily-news", "the-daily-news-2", "cafe-buro", "host3.example", "host4.example"]
+
+
 async def test_unusable_entries_are_refused_with_their_place_and_the_rest_is_added(harness: AppHarness) -> None:
     await harness.operations.sources.create("there", "site", {"feed_url": "https://there.example/feed"})
     body = b"""

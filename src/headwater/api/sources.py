@@ -18,7 +18,7 @@ from headwater.discovery.trial import TrialResult
 from headwater.documents.upkeep import PurgeBegun, UpkeepOperations
 from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
 from headwater.sources.kinds.site import IngestionMode
-from headwater.sources.operations import ImportedSources
+from headwater.sources.operations import EditedSource, ImportedSources
 
 _TAG = "sources"
 
@@ -146,8 +146,8 @@ def _add_named(app: FastAPI, sources: LiveSourceOperations, upkeep: UpkeepOperat
         return await upkeep.begin_purge(name)
 
     @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def edit(name: Name, changes: SourceChanges) -> SourceDetails:
-        """Change settings of a source. If one cannot work, nothing is changed."""
+    async def edit(name: Name, changes: SourceChanges) -> EditedSource:
+        """Change settings of a source, and return those that differ. If one cannot work, nothing is changed."""
         return await sources.edit(name, changes.settings, changes.unset)
 
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)

@@ -30,7 +30,6 @@ from headwater.db.pool import without_password
 from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
-from headwater.sandbox.confinement import Rule, list_missing_rules
 from headwater.sandbox.pool import make_sandbox
 from headwater.sources import registry
 
@@ -152,7 +151,16 @@ def _try_data_folder(folder: Path) -> Finding:
         # The fix is not "chown -R": the embedded database in the folder has its own owner.
         owner_name = _get_user_name(owner)
         return warning(f"{folder} belongs to {owner_name}, and this is {_get_user_name(own)}", f"Run as {owner_name}.")
+    if foreign := _find_foreign(folder / "corpus", own):
+        found = f"{foreign[0]} belongs to {_get_user_name(foreign[0].stat().st_uid)}, and this is {_get_user_name(own)}"
+        return failed(found, f"chown -R {own} {shlex.join(map(str, foreign))}")
     return ok(f"{folder}, writable, belongs to {_get_user_name(owner)}")
+
+
+def _find_foreign(corpus: Path, own: int) -> list[Path]:
+    """Return the folders of raw files that belong to another user, such as those of a run as root."""
+    folders = (corpus, *corpus.iterdir()) if corpus.is_dir() else ()
+    return [path for path in folders if path.stat().st_uid != own]
 
 
 async def _check_disk(settings: Settings) -> Finding:
@@ -240,7 +248,6 @@ async def _check_sandbox(settings: Settings) -> Finding:
         async with make_sandbox(settings) as sandbox:
             url = "http://example.org/feed"
             await sandbox.run(parse_feed, _FEED, url, None, returns=Feed, seconds=settings.sandbox_timeout_seconds)
-            missing = await sandbox.run(list_missing_rules, returns=dict[Rule, str])
     except SandboxFailed as error:
         cause = error.__cause__
         why = f" ({cause.strerror})" if isinstance(cause, OSError) else ""
@@ -249,14 +256,17 @@ async def _check_sandbox(settings: Settings) -> Finding:
             "Look for free memory and processes (free -m, ulimit -u), or raise HEADWATER_SANDBOX_MEMORY_MB.",
         )
     seconds = time.monotonic() - began
-    found = f"a child of {settings.sandbox_memory_mb} MB started and parsed a feed in {seconds:.1f} s"
-    if not missing:
-        return ok(found)
-    return warning(
-        f"{found}, but this kernel or container does not enforce {len(missing)} of {len(Rule)} rules",
-        "SECURITY.md names what each rule needs.",
-        tuple(f"{rule}: {why}" for rule, why in missing.items()),
-    )
+    return ok(f"a child of {settings.sandbox_memory_mb} MB started and parsed a feed in {seconds:.1f} s")
+
+
+async def _check_contact(settings: Settings) -> Finding:
+    contact = settings.contact_url
+    fix = "Set HEADWATER_CONTACT_URL to a page that names you and your crawler, such as https://example.org/crawler."
+    if not contact:
+        return warning("none: the sites that Headwater reads cannot learn who reads them", fix)
+    if not re.match(r"https?://[^\s/]+", contact):
+        return warning(f"{contact} is not the address of a page", fix)
+    return ok(contact)
 
 
 async def _check_kinds(_: Settings) -> Finding:
@@ -343,6 +353,7 @@ _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple
     "api address": (_check_api_address, ("listen_host", "listen_port")),
     "write token": (_check_write_token, ("data_dir", "api_token")),
     "sandbox": (_check_sandbox, ("sandbox_memory_mb", "sandbox_timeout_seconds")),
+    "contact url": (_check_contact, ("contact_url",)),
     "kinds": (_check_kinds, ()),
     "chromium": (_check_chromium, ("chromium_path",)),
     "redis": (_check_redis, ("redis_url",)),

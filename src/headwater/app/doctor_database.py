@@ -31,6 +31,7 @@ from headwater.db.embedded.server import open_server
 from headwater.db.pool import Connection, open_connection, without_password
 from headwater.handoff.operations import COUNT_TO
 from headwater.http.resolver import fixed_address
+from headwater.sources import registry
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0
@@ -212,6 +213,20 @@ async def _check_handoffs(connection: Connection, reading: Reading, settings: Se
     )
 
 
+async def _check_sources(connection: Connection, _: Reading, __: Settings) -> Finding:
+    """Fail if the kind of a source is not installed: no program reads that source."""
+    found = await sources.get_all_sources(connection)
+    installed = await asyncio.to_thread(registry.get_kinds)
+    missing = tuple(f"{source.name}: kind {source.kind}" for source in found if source.kind not in installed)
+    if not missing:
+        return ok(f"{len(found)}, and the kind of each is installed")
+    return failed(
+        f"{len(missing)} of {len(found)} have a kind that is not installed",
+        "Install the package of the kind and restart Headwater, or `headwater source remove NAME`.",
+        missing,
+    )
+
+
 async def _check_index(connection: Connection, _: Reading, __: Settings) -> Finding:
     is_whole = await documents.search_index_is_whole(connection)
     if is_whole:
@@ -260,6 +275,7 @@ _TABLE_CHECKS: dict[str, Callable[[Connection, Reading, Settings], Awaitable[Fin
     "hosts": _check_hosts,
     "hand-offs": _check_handoffs,
     "index": _check_index,
+    "sources": _check_sources,
     "webhooks": _check_webhooks,
     "api key": _check_key,
 }

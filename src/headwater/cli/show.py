@@ -63,8 +63,8 @@ def findings(found: "dict[str, Finding]") -> None:
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
         for line in (finding.found, *finding.lines, *([f"-> {finding.fix}"] if finding.fix else [])):
             width = max(console.width - _FINDING_MARGIN, 20)
-            for piece in break_lines(visible(line), width):
-                console.print(head + escape(piece))
+            for number, piece in enumerate(break_lines(visible(line), width - 2)):
+                console.print(head + "  " * bool(number) + escape(piece))
                 head = " " * _FINDING_MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
     names = {"warning": "warning" if counts["warning"] == 1 else "warnings"}

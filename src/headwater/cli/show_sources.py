@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headwater.discovery.trial import TrialStage
     from headwater.documents.upkeep import DiskUse, PurgeReport
     from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod, SourceSummary
-    from headwater.sources.operations import ImportedSources, RemovedSource
+    from headwater.sources.operations import EditedSource, ImportedSources, RemovedSource
 
 _COLOURS = {
     "failing": "bold red",
@@ -172,11 +172,24 @@ def details(source: "SourceDetails") -> None:
         console.print(f"              [dim]{plain(item.url)}[/]")
 
 
+def edited(source: "EditedSource") -> None:
+    """Show the settings that an edit changed."""
+    if not source.changed:
+        console.print(f"Source {plain(source.name)} has these settings already.")
+    for setting in source.changed:
+        before, after = map(_format_setting, (setting.before, setting.after))
+        console.print(f"{plain(setting.field)}: {plain(before)} -> {plain(after)}")
+
+
+def _format_setting(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _show_settings(title: str, settings: Mapping[str, Any]) -> None:
     if settings:
         console.print(f"\n[bold]{title}[/]")
     for field, value in settings.items():
-        console.print(f"  {plain(field):<22} {plain(value if isinstance(value, str) else json.dumps(value))}")
+        console.print(f"  {plain(field):<22} {plain(_format_setting(value))}")
 
 
 def _show_method(method: "SourceMethod") -> None:

@@ -78,9 +78,9 @@ def source_edit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Change settings of a source. If one cannot work, nothing is changed."""
+    """Change settings of a source, and show what differs. If one cannot work, nothing is changed."""
     changes = _parse_settings(name, settings)
-    _print(_ask(lambda sources: sources.edit(name, changes, unset or ())), show_sources.details, as_json=as_json)
+    _print(_ask(lambda sources: sources.edit(name, changes, unset or ())), show_sources.edited, as_json=as_json)
 
 
 @source_app.command("list")

@@ -66,8 +66,8 @@ class DocumentDiff(TextDiff):
 
 
 @record
-class DeletedDocument:
-    """A document that was deleted."""
+class DocumentDeletion:
+    """The result of a deletion."""
 
     id: int
 
@@ -101,7 +101,7 @@ class DocumentOperations:
             raise _unknown(document_id)
         return document
 
-    async def delete(self, document_id: int) -> DeletedDocument:
+    async def delete(self, document_id: int) -> DocumentDeletion:
         """Delete a document, its revisions and its raw file. Its page is fetched again only on request."""
         _check_id(document_id)
         context = self._context
@@ -117,7 +117,7 @@ class DocumentOperations:
                 f"A worker fetches the page of document {document_id} now. Try again in a moment.", reason=Reason.BUSY
             )
         await remove_unused_files(context)
-        return DeletedDocument(document_id)
+        return DocumentDeletion(document_id)
 
     async def search(self, words: str, only: ContentFilter | None = None, *, limit: int = 10, offset: int = 0) -> Hits:
         """Search titles and texts, best first."""

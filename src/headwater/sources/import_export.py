@@ -1,6 +1,7 @@
 """Lists of sources in files: OPML, as feed readers write it, and YAML. This module is pure: the sandbox runs it."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -12,7 +13,7 @@ import yaml
 from headwater.core.charset import decode_xml
 from headwater.core.errors import HeadwaterError, Unreadable
 from headwater.core.record import record
-from headwater.core.source import SOURCE_NAME, Source
+from headwater.core.source import Source
 from headwater.core.url_input import redact
 from headwater.feeds.opml import parse_opml, write_opml
 from headwater.feeds.results import OpmlFeed
@@ -108,14 +109,12 @@ def _make_candidate(entry: SourceEntry, taken: Collection[str], prepare: Prepare
     if entry.error:
         raise HeadwaterError(entry.error)
     address = next((url for key in ("feed_url", "site_url", "sitemap_url") if (url := entry.settings.get(key))), "")
-    name = entry.name or choose_name(str(address), entry.title, taken)
+    name = entry.name or _name_by_title(entry.title, str(address), taken)
     return ImportCandidate(name, entry.kind, *prepare(name, entry.kind, entry.settings), entry.enabled)
 
 
 def choose_name(url: str, title: str, taken: Collection[str]) -> str:
-    """Choose a free name for a source: its title if that is a valid name, else its host, else with more words."""
-    if SOURCE_NAME.fullmatch(title) and title not in taken:
-        return title
+    """Choose a free name for a source: by its host, with words of its path or of its title if the host is taken."""
     try:
         parts = urlsplit(url)
         host, path = parts.hostname or "", unquote(f"{parts.path} {parts.query}").lower()
@@ -126,8 +125,18 @@ def choose_name(url: str, title: str, taken: Collection[str]) -> str:
         return name
     words = " ".join(word for word in re.split(r"[^a-z0-9]+", path) if word not in _COMMON_WORDS)
     names = [f"{name}-{slug}"[:60].rstrip("._-") for slug in (_slug(words), _slug(title)) if slug]
-    names += [f"{name[:56]}-{number}" for number in range(2, len(taken) + 3)]
-    return next(candidate for candidate in names if candidate not in taken)
+    return _number_name(name, taken, names)
+
+
+def _name_by_title(title: str, url: str, taken: Collection[str]) -> str:
+    """Choose a free name for a source of a list: its title, with a number if the name is taken, or else by its host."""
+    name = _slug(unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode())
+    return _number_name(name, taken, [name]) if name else choose_name(url, title, taken)
+
+
+def _number_name(name: str, taken: Collection[str], first: Sequence[str]) -> str:
+    numbered = (f"{name[:56].rstrip('._-')}-{number}" for number in range(2, len(taken) + 3))
+    return next(candidate for candidate in (*first, *numbered) if candidate not in taken)
 
 
 def _slug(text: str) -> str:

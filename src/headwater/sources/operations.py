@@ -57,6 +57,24 @@ class RemovedSource:
 
 
 @record
+class ChangedSetting:
+    """A setting that an edit changed."""
+
+    field: str
+    before: Any
+    """The value that the source had: its own, or the default of its kind."""
+    after: Any
+
+
+@record
+class EditedSource:
+    """The settings of a source that an edit changed."""
+
+    name: str
+    changed: list[ChangedSetting]
+
+
+@record
 class ImportedSources:
     """The result of an import."""
 
@@ -158,17 +176,15 @@ class SourceOperations:
         async for _ in retry_all(self.context.database, self.context.clock.now(), filters, is_allowed=is_allowed):
             pass
 
-    async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> SourceDetails:
+    async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> EditedSource:
         """Change settings of a source. The settings in `unset` return to their defaults."""
         if not changes and not unset:
             raise BadRequest(f"Source {name}: there is no setting to change.")
-
-        await self.context.database.transact(self._change_settings, name, changes, unset)
-        return await self.show(name)
+        return EditedSource(name, await self.context.database.transact(self._change_settings, name, changes, unset))
 
     async def _change_settings(
         self, connection: Connection, name: str, changes: Mapping[str, Any], unset: Collection[str]
-    ) -> None:
+    ) -> list[ChangedSetting]:
         source = await _lock_source(connection, name)
         _check_unset(source, changes, unset)
         merged = {field: value for field, value in {**source.settings, **changes}.items() if field not in unset}
@@ -186,8 +202,10 @@ class SourceOperations:
         due = {method: now if gap else None for method, gap in gaps.items()}
         await sources.save_methods(connection, source.id, due)
         before: Intervals = {}
+        old: Mapping[str, Any] = source.settings
         with contextlib.suppress(OperatorError):
-            before = get_kind(source).methods(self._interval)
+            old_kind = get_kind(source)
+            before, old = old_kind.methods(self._interval), msgspec.to_builtins(old_kind)
         await sources.replan_methods(
             connection,
             source.id,
@@ -196,6 +214,8 @@ class SourceOperations:
             now=now,
             reset=bool(changed - _KEEP_STATE),
         )
+        new = msgspec.to_builtins(kind)
+        return [ChangedSetting(field, old.get(field), new.get(field)) for field in sorted(changed)]
 
     async def set_enabled(self, name: str, *, enabled: bool) -> SourceDetails:
         """Enable or disable the polls of a source."""
