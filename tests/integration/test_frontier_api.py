@@ -44,6 +44,11 @@ async def test_a_batch_returns_a_result_for_each_url(api: Api) -> None:
     assert "hunter2" not in str(body)
     status, body = await api.post("/frontier/urls", {"urls": ["javascript:x"]})
     assert (status, len(body["refused"])) == (200, 1)
+    status, body = await api.post("/frontier/urls", {"urls": ["http://a.test/3"], "priority": 9})
+    assert (status, len(body["new"]), body["has_fetcher"]) == (200, 1, False)
+    _, listed = await api.get("/frontier/urls")
+    assert [line["priority"] for line in listed["urls"]] == [5, 5, 9]
+    assert (await api.post("/frontier/urls", {"urls": ["http://a.test/4"], "priority": 11}))[0] == 422
 
 
 async def test_a_malformed_batch_is_refused_whole(api: Api) -> None:

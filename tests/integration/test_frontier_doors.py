@@ -1,5 +1,6 @@
 """`headwater frontier` as users run it (issue 4; spec 2.2, 2.3, 3.6, 8.2)."""
 
+import asyncio
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ from rich.cells import cell_len
 
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
 from tests.harness import AppHarness, open_harness
 from tests.program import PROGRAM, Forked, environment, fork, headwater, wait_until
 from tests.server import Answer, Site, page
@@ -83,7 +85,7 @@ def assert_one_line(answer: "subprocess.CompletedProcess[str]", *said: str) -> N
 def test_addresses_come_by_argument_file_and_pipe(frontier: Program, tmp_path: Path) -> None:
     """Spec 3.6: arguments, a file, standard input."""
     answer = frontier("submit", "http://a.test/1", "HTTP://A.test/1?utm_source=x", "http://a.test/2")
-    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "2 new, 1 known, 0 refused.\n", "")
+    assert (answer.returncode, answer.stdout) == (0, "2 new, 1 known, 0 refused.\n")
     (tmp_path / "urls.txt").write_bytes(
         b"\xef\xbb\xbfhttp://a.test/3\r\n\r\n  # a comment\n\thttp://a.test/4  \nhttp://a.test/5"
     )
@@ -91,10 +93,25 @@ def test_addresses_come_by_argument_file_and_pipe(frontier: Program, tmp_path: P
     for words in ((), ("-",), ("--file", "-")):
         assert frontier("submit", *words, given="http://a.test/1\nhttp://a.test/6\n").returncode == 0
     answer = frontier("submit", "--json", given="http://a.test/6")
-    assert json.loads(answer.stdout) == {"refused": [], "new": 0, "known": 1}
+    assert json.loads(answer.stdout) == {"refused": [], "new": 0, "known": 1, "has_fetcher": False}
     listed = json.loads(frontier("list", "--json").stdout)["urls"]
     assert {row["url"] for row in listed} == {f"http://a.test/{number}" for number in range(1, 7)}
     assert {(row["source"], row["origin"], row["priority"]) for row in listed} == {("manual", "manual", 5)}
+    assert frontier("submit", "--priority", "9", "http://a.test/2", "http://a.test/9").returncode == 0
+    urgent = [row["url"] for row in json.loads(frontier("list", "--json").stdout)["urls"] if row["priority"] == 9]
+    assert urgent == ["http://a.test/2", "http://a.test/9"]
+
+
+async def test_a_submit_reports_that_no_process_fetches_pages(
+    frontier: Program, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 3.6."""
+    hint = "headwater up"
+    assert hint in (await asyncio.to_thread(frontier, "submit", "http://a.test/1")).stderr
+    async with open_database_context(make_settings(), fetches=True):
+        assert (await asyncio.to_thread(frontier, "submit", "http://a.test/1")).stderr == ""
+        answer = await asyncio.to_thread(frontier, "submit", "--json", "http://a.test/1")
+    assert json.loads(answer.stdout)["has_fetcher"] is True
 
 
 def test_an_unusable_url_is_refused_and_the_others_are_accepted(frontier: Program) -> None:
@@ -136,7 +153,8 @@ def test_a_submit_without_urls_is_a_one_line_error(frontier: Program, tmp_path: 
     assert_one_line(frontier("submit", "--file", "missing.txt"), "missing.txt", "No such file")
     assert_one_line(frontier("submit", "--file", str(tmp_path)), "directory")
     assert_one_line(frontier("submit", "http://a.test/", "--file", "x"), "not both")
-    assert_one_line(frontier("submit", "http://a.test/", "--source", "nope"), "nope", "none so far")
+    create = "headwater source add NAME --kind manual"
+    assert_one_line(frontier("submit", "http://a.test/", "--source", "nope"), "nope", "none so far", create)
 
 
 def test_a_large_file_is_streamed(settings: dict[str, str], tmp_path: Path) -> None:

@@ -208,6 +208,20 @@ async def test_a_page_that_someone_submits_is_news_of_its_source(site: Site, har
     assert [item.source for item in await day(harness)] == ["manual"]
 
 
+async def test_a_stored_page_that_someone_submits_for_a_source_is_its_item_at_once(
+    site: Site, harness: AppHarness
+) -> None:
+    """Spec 3.6, 8.3: a known URL becomes a sighting of the source."""
+    site.answers[A] = article("the old bridge")
+    await harness.fetch(A)
+    await harness.operations.sources.create("press", "manual", {})
+    (submitted,) = await harness.operations.frontier.submit([A], "press")
+    assert not submitted.is_new
+    assert [item.source for item in await day(harness)] == ["manual", "press"]
+    assert [sighting.source for sighting in (await harness.operations.why(A)).sightings] == ["manual", "press"]
+    assert site.visits(A) == 1
+
+
 async def test_the_stored_pages_of_a_category_are_its_links(site: Site, harness: AppHarness) -> None:
     list_in_sitemap(site, A, B)
     site.answers[A] = article("the old bridge")  # the other page is not found

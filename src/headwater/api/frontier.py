@@ -28,6 +28,8 @@ class NewUrls:
     urls: Urls
     source: str | None = None
     """The source that they are counted for; by default `manual`."""
+    priority: Annotated[int, Field(ge=1, le=10)] | None = None
+    """10 goes first; by default that of the source."""
 
 
 @record
@@ -53,6 +55,8 @@ class SubmittedUrls:
     new: list[NamedUrl]
     known: list[NamedUrl]
     refused: list[RefusedUrl]
+    has_fetcher: bool
+    """Whether a process that fetches pages runs on this database."""
 
 
 @record
@@ -98,8 +102,9 @@ def _add_urls(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.post("/frontier/urls", tags=[_TAG], dependencies=TOKEN)
     async def submit(new: NewUrls) -> SubmittedUrls:
         """Submit URLs. An unusable URL is refused with the reason, and the other URLs are accepted."""
-        answer = SubmittedUrls([], [], [])
-        for result in await frontier.submit(new.urls, new.source):
+        submitted = await frontier.submit(new.urls, new.source, new.priority)
+        answer = SubmittedUrls([], [], [], await frontier.has_fetcher())
+        for result in submitted:
             if result.url is None:
                 answer.refused.append(RefusedUrl(result.given, result.refusal or ""))
             else:

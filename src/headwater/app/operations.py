@@ -20,6 +20,7 @@ from headwater.discovery.operations import LiveRunOperations, RunOperations
 from headwater.discovery.source_operations import LiveSourceOperations
 from headwater.documents.days import DayOperations
 from headwater.documents.operations import DocumentOperations, OpenSandbox
+from headwater.documents.page_items import save_page_items
 from headwater.documents.upkeep import UpkeepOperations
 from headwater.explain.operations import Why, explain
 from headwater.frontier.operations import FrontierOperations
@@ -39,7 +40,7 @@ class LocalOperations:
         self._context = context
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
-        self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority)
+        self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority, save_page_items)
         self.sources: SourceOperations = SourceOperations(context, self._open_sandbox)
         self.upkeep = UpkeepOperations(context)
         self.days = DayOperations(context)

@@ -75,7 +75,9 @@ async def serve(
         with _stop_on_signals(stop):
             async with (
                 open_database_context(
-                    settings, migrate_when=MigrateWhen.ALWAYS if update_schema else MigrateWhen.NEVER
+                    settings,
+                    migrate_when=MigrateWhen.ALWAYS if update_schema else MigrateWhen.NEVER,
+                    fetches=RoleName.FETCHER in roles,
                 ) as context,
                 open_runtime(context) as runtime,
             ):

@@ -55,6 +55,7 @@ def submit(
     urls: Annotated[list[str] | None, typer.Argument(metavar="URL", help="URLs; - reads standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with one URL on each line, or with # comments.")] = None,
     source: Annotated[str | None, typer.Option(help="The source they are counted for; by default manual.")] = None,
+    priority: Annotated[int | None, typer.Option(min=1, max=10, help="10 goes first; by default the source's.")] = None,
     as_json: Json = False,
 ) -> None:
     """Submit URLs from arguments, a file or a pipe.
@@ -64,7 +65,7 @@ def submit(
     Exits 0 if any URL is in the frontier now, 1 if all were refused, 2 if there were none.
     """
     given = _choose_input(urls, file)
-    accepted = _ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json), creates=True)
+    accepted = _ask(lambda frontier: _submit_all(frontier, given, source, priority, as_json=as_json), creates=True)
     raise typer.Exit(0 if accepted else 1)
 
 
@@ -108,18 +109,26 @@ class _Report:
             errors.print(f"refused {plain(reason)}")
         self.refused += 1
 
-    def end(self) -> None:
+    def end(self, *, has_fetcher: bool) -> None:
         if self.as_json:
             head = "\n" if self.refused else '{"refused": [\n'
-            typer.echo(f'{head}], "new": {self.new}, "known": {self.known}}}')
+            counts = f'"new": {self.new}, "known": {self.known}, "has_fetcher": {format_json(has_fetcher)}'
+            typer.echo(f"{head}], {counts}}}")
         else:
             if self.refused > _REFUSED_SHOWN:
                 errors.print(f"and {self.refused - _REFUSED_SHOWN:,} more; --json lists them all")
             console.print(f"{self.new:,} new, {self.known:,} known, {self.refused:,} refused.")
+            if not has_fetcher and self.refused < self.total:
+                errors.print("No process that fetches pages runs on this database. Start one with `headwater up`.")
 
 
 async def _submit_all(
-    frontier: "FrontierOperations", given: Arguments | Lines, source: str | None, *, as_json: bool
+    frontier: "FrontierOperations",
+    given: Arguments | Lines,
+    source: str | None,
+    priority: int | None,
+    *,
+    as_json: bool,
 ) -> bool:
     """Submit URLs batch by batch and report the results. Return whether any URL was accepted."""
     from headwater.frontier.operations import BATCH
@@ -128,7 +137,7 @@ async def _submit_all(
     batch: list[Numbered] = []
 
     async def submit_batch() -> None:
-        results = await frontier.submit([url for _, url in batch], source)
+        results = await frontier.submit([url for _, url in batch], source, priority)
         for (number, _), result in zip(batch, results, strict=True):
             report.add(number, result)
         batch.clear()
@@ -142,7 +151,7 @@ async def _submit_all(
         await submit_batch()
     if not report.total:
         raise BadRequest("There is no address in what was given.")
-    report.end()
+    report.end(has_fetcher=await frontier.has_fetcher())
     return report.new + report.known > 0
 
 

@@ -34,11 +34,14 @@ class DatabaseContext:
 
 @contextlib.asynccontextmanager
 async def open_database_context(
-    settings: Settings, *, migrate_when: MigrateWhen = MigrateWhen.IF_EMPTY
+    settings: Settings, *, migrate_when: MigrateWhen = MigrateWhen.IF_EMPTY, fetches: bool = False
 ) -> AsyncIterator[DatabaseContext]:
-    """Open the database, and migrate it if allowed. Another schema than this program's is refused."""
+    """Open the database, and migrate it if allowed. Another schema than this program's is refused.
+
+    Other programs see whether this one `fetches` pages.
+    """
     is_required = migrate_when is MigrateWhen.NEVER
-    async with open_database(settings, must_exist=is_required) as database:
+    async with open_database(settings, must_exist=is_required, fetches=fetches) as database:
         if is_required and await migrate.is_empty(database):
             raise no_database(settings)
         if migrate_when is MigrateWhen.ALWAYS or (

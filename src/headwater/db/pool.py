@@ -126,14 +126,18 @@ class Coalescer(Generic[T, R]):
 
 
 @contextlib.asynccontextmanager
-async def open_database(settings: Settings, *, must_exist: bool = False) -> AsyncIterator[Database]:
+async def open_database(
+    settings: Settings, *, must_exist: bool = False, fetches: bool = False
+) -> AsyncIterator[Database]:
     """Open the configured database, or the embedded one in the data folder, which is created unless it `must_exist`.
+
+    Other programs see whether this one `fetches` pages.
 
     If the connection is lost or the database's disk is full, the block raises OperatorError.
     """
     with _report_outages(settings):
         if settings.database_url:
-            async with _pool(settings.database_url, settings.database_connections) as pool:
+            async with _pool(settings.database_url, settings.database_connections, fetches=fetches) as pool:
                 yield Database(pool)
             return
         with report_folder_errors(settings.data_dir):
@@ -141,10 +145,15 @@ async def open_database(settings: Settings, *, must_exist: bool = False) -> Asyn
                 raise no_database(settings)
         server = await _open_embedded(settings.data_dir)
         try:
-            async with _pool(server.dsn, settings.database_connections) as pool:
+            async with _pool(server.dsn, settings.database_connections, fetches=fetches) as pool:
                 yield Database(pool, settings.data_dir)
         finally:
             await asyncio.shield(asyncio.to_thread(server.close))
+
+
+async def has_fetcher(connection: Connection) -> bool:
+    """Return whether a program that fetches pages is connected to the database."""
+    return bool(await connection.fetchval(query("has_fetcher"), _FETCHER))
 
 
 def no_database(settings: Settings) -> OperatorError:
@@ -195,7 +204,7 @@ async def _open_embedded(data_dir: Path) -> EmbeddedServer:
 
 
 @contextlib.asynccontextmanager
-async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
+async def _pool(dsn: str, size: int, *, fetches: bool) -> AsyncIterator["asyncpg.Pool[Any]"]:
     try:
         pool = await asyncpg.create_pool(
             dsn,
@@ -205,7 +214,7 @@ async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
             command_timeout=60,
             init=_prepare,
             reset=_skip_reset,
-            server_settings=_SESSION,
+            server_settings=_SESSION | ({"application_name": _FETCHER} if fetches else {}),
         )
     except _CONNECT_ERRORS as error:
         raise _connect_error(dsn, error, _CONNECT_SECONDS) from None
@@ -250,6 +259,7 @@ async def _require_supported(dsn: str, connection: Connection) -> None:
 
 
 _CONNECT_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
+_FETCHER = "headwater fetcher"  # the name of a program that fetches pages
 _SESSION = {
     "application_name": "headwater",
     "timezone": "UTC",

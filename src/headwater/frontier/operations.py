@@ -1,6 +1,6 @@
 """Operations on the frontier: submit, list, count and retry URLs; list and change hosts. They use only the database."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
@@ -17,7 +17,7 @@ from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.frontier import UrlLine
 from headwater.db.hosts import FOREVER, HostCounts, HostRow
-from headwater.db.pool import Connection
+from headwater.db.pool import Connection, has_fetcher
 from headwater.frontier import hosts as host_changes
 from headwater.frontier.hosts import read_host, require_hosts, unknown_host
 from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all
@@ -28,7 +28,9 @@ BATCH = 1000
 MANUAL = "manual"  # the source of submitted URLs without another source
 _ENDED = (FrontierStatus.FETCHED, FrontierStatus.DEAD)
 _MOST_NAMES = 20
+_CREATE_SOURCE = "`headwater source add NAME --kind manual`"
 _ANY = UrlFilter()
+SavePageItems = Callable[[Connection, Collection[int], str, datetime], Awaitable[None]]
 
 
 @record
@@ -106,32 +108,54 @@ class RetriedPage(Retried):
 
 
 class FrontierOperations:
-    """Operations on the frontier."""
+    """Operations on the frontier.
 
-    def __init__(self, context: DatabaseContext, get_priority: Callable[[Source], int]) -> None:
+    `save_page_items` saves the items of stored pages (documents/page_items.py), which are above this package.
+    """
+
+    def __init__(
+        self, context: DatabaseContext, get_priority: Callable[[Source], int], save_page_items: SavePageItems
+    ) -> None:
         self._context = context
         self._get_priority = get_priority
+        self._save_page_items = save_page_items
         self._database = context.database
         self._clock = context.clock
         self._key_of = KEYS[context.settings.politeness_scope]
 
-    async def submit(self, urls: Sequence[str], source: str | None = None) -> list[SubmittedUrl]:
-        """Submit URLs for a source in batches. Return the result of each, in their order."""
+    async def submit(
+        self, urls: Sequence[str], source: str | None = None, priority: int | None = None
+    ) -> list[SubmittedUrl]:
+        """Submit URLs for a source in batches. Return the result of each, in their order.
+
+        A known URL becomes a sighting of the source. If its page is stored, the source has it as an item at once.
+        """
         submitted: list[SubmittedUrl] = []
         for start in range(0, len(urls), BATCH):
-            submitted += await self._submit_batch(urls[start : start + BATCH], source or MANUAL)
+            submitted += await self._submit_batch(urls[start : start + BATCH], source or MANUAL, priority)
         return submitted
 
-    async def _submit_batch(self, urls: Sequence[str], source: str) -> list[SubmittedUrl]:
+    async def has_fetcher(self) -> bool:
+        """Return whether a process that fetches pages runs on this database."""
+        return await self._database.run(has_fetcher)
+
+    async def _submit_batch(self, urls: Sequence[str], source: str, chosen: int | None) -> list[SubmittedUrl]:
         now = self._clock.now()
         refused = {url: why for url in urls if (why := explain_unstorable(url))}
 
         async def work(connection: Connection) -> list[SubmittedUrl]:
-            source_id, rank = await self._lock_source(connection, source, now)
+            source_id, usual = await self._lock_source(connection, source, now)
+            rank = chosen or usual
             batch = [Candidate(url, source_id, Origin.MANUAL, rank) for url in urls if url not in refused]
             submitted = await submit(connection, batch, now, self._key_of)
             refusals = submitted.refused | refused
             new = {known.id for known in submitted.known.values() if known.is_new}
+            earlier = dict.fromkeys({known.id for known in submitted.known.values()} - new)
+            if earlier:
+                first_seen = await frontier.record_sightings(
+                    connection, earlier, source_id, Origin.MANUAL, fetched_before=now, priority=rank, now=now
+                )
+                await self._save_page_items(connection, first_seen, self._context.settings.timezone, now)
             results = []
             for url in urls:
                 if url in refusals:
@@ -147,7 +171,7 @@ class FrontierOperations:
     async def _lock_source(self, connection: Connection, name: str, now: datetime) -> tuple[int, int]:
         """Return a source's id and the priority of the URLs submitted for it."""
         if name != MANUAL:
-            await _require_source(connection, name)
+            await _require_source(connection, name, f" {_CREATE_SOURCE} creates one for the URLs that you submit.")
         source = await sources.get_source(connection, name)
         if source is None:
             await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, due={})
@@ -346,11 +370,11 @@ async def _require_reason(connection: Connection, reason: str, status: str | Non
         raise BadRequest(f"There is no reason {redact(reason)!r}. URLs have ended here with {_join(known)}.")
 
 
-async def _require_source(connection: Connection, name: str) -> None:
+async def _require_source(connection: Connection, name: str, advice: str = "") -> None:
     names = [source.name for source in await sources.get_all_sources(connection)]
     if name not in names:
         raise OperatorError(
-            f"There is no source named {redact(name)}. There are {_join(names)}.", reason=Reason.UNKNOWN_SOURCE
+            f"There is no source named {redact(name)}. There are {_join(names)}.{advice}", reason=Reason.UNKNOWN_SOURCE
         )
 
 
