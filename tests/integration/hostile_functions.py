@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NoReturn
 
 from headwater.core.errors import HeadwaterError, InvalidURL, NotNow, Unreadable
@@ -55,13 +54,6 @@ def parent() -> int:
 def nap(seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()
-
-
-def say_and_spin(path: str) -> NoReturn:
-    """Report the process id, without writing a file, and never return."""
-    os.mkfifo(f"{path}.{os.getpid()}.{os.getppid()}")
-    while True:
-        pass
 
 
 def spin() -> NoReturn:
@@ -114,10 +106,6 @@ def babble(message: bytes) -> None:
             os.write(descriptor, message)
 
 
-def session() -> int:
-    return os.getsid(0)
-
-
 def stutter() -> object:
     return object()
 
@@ -146,12 +134,8 @@ def refuse_homemade() -> NoReturn:
     raise Homemade("special")
 
 
-def write_file(path: str) -> None:
-    Path(path).write_bytes(b"x" * 100)
-
-
 def open_many() -> int:
-    return len([open("/dev/null") for _ in range(1000)])
+    return len([open(os.__file__) for _ in range(1000)])
 
 
 def shout() -> None:

@@ -21,7 +21,9 @@ STORY = "<p>The harbour was quiet when the first of the new ferries came in from
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(workers=1, memory_mb=MEMORY_MB, preload=["headwater.extraction.registry"]) as sandbox:
+    async with Sandbox(
+        workers=1, memory_mb=MEMORY_MB, preload=["headwater.extraction.registry", "trafilatura"]
+    ) as sandbox:
         await sandbox.run(normalize, page(STORY * 5), URL, None, returns=NormalizedPage)
         yield sandbox
 

@@ -30,6 +30,7 @@ from headwater.db.pool import without_password
 from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
+from headwater.sandbox.confinement import Rule, list_missing_rules
 from headwater.sandbox.pool import make_sandbox
 from headwater.sources import registry
 
@@ -248,6 +249,7 @@ async def _check_sandbox(settings: Settings) -> Finding:
         async with make_sandbox(settings) as sandbox:
             url = "http://example.org/feed"
             await sandbox.run(parse_feed, _FEED, url, None, returns=Feed, seconds=settings.sandbox_timeout_seconds)
+            missing = await sandbox.run(list_missing_rules, returns=dict[Rule, str])
     except SandboxFailed as error:
         cause = error.__cause__
         why = f" ({cause.strerror})" if isinstance(cause, OSError) else ""
@@ -256,7 +258,14 @@ async def _check_sandbox(settings: Settings) -> Finding:
             "Look for free memory and processes (free -m, ulimit -u), or raise HEADWATER_SANDBOX_MEMORY_MB.",
         )
     seconds = time.monotonic() - began
-    return ok(f"a child of {settings.sandbox_memory_mb} MB started and parsed a feed in {seconds:.1f} s")
+    found = f"a child of {settings.sandbox_memory_mb} MB started and parsed a feed in {seconds:.1f} s"
+    if not missing:
+        return ok(found)
+    return warning(
+        f"{found}, but this kernel or container does not enforce {len(missing)} of {len(Rule)} rules",
+        "SECURITY.md names what each rule needs.",
+        tuple(f"{rule}: {why}" for rule, why in missing.items()),
+    )
 
 
 async def _check_contact(settings: Settings) -> Finding:

@@ -19,6 +19,7 @@ import msgspec
 
 from headwater.core.errors import HeadwaterError, SandboxFailed
 from headwater.core.reasons import Reason
+from headwater.sandbox.confinement import Confinement
 
 LENGTH = struct.Struct("!Q")  # before each message between program and child
 COMMAND = struct.Struct("!cI")  # to the fork server: a command and the number of a child
@@ -47,6 +48,7 @@ class Failure:
 
 def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
     """Fork and kill children on command. When the program ends, kill all children."""
+    confinement = Confinement()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # only the program decides when to stop
         signal.signal(name, signal.SIG_IGN)
     sys.dont_write_bytecode = True
@@ -54,13 +56,14 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
     for module in preload:
         with suppress(Exception):  # the call that needs the module raises the error
             importlib.import_module(module)
+    confinement.finish()
     gc.collect()
     gc.freeze()  # memory pages stay shared with the children
     gc.enable()
     children: Children = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(children))
     with socket.socket(fileno=descriptor) as control:
-        while _run_command(control, children, memory_bytes):
+        while _run_command(control, children, memory_bytes, confinement):
             pass
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in children:
@@ -70,7 +73,7 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
                 os.waitpid(process, 0)
 
 
-def _run_command(control: socket.socket, children: Children, memory_bytes: int) -> bool:
+def _run_command(control: socket.socket, children: Children, memory_bytes: int, confinement: Confinement) -> bool:
     """Run the next command. Returns False if the program has closed the socket."""
     message, links, _, _ = socket.recv_fds(control, COMMAND.size, 1)
     if not message:
@@ -85,7 +88,7 @@ def _run_command(control: socket.socket, children: Children, memory_bytes: int) 
         control.close()
         for _, other_link in children.values():
             os.close(other_link)
-        _run_child(link, memory_bytes)
+        _run_child(link, memory_bytes, confinement)
     children[number] = process, link
     _reap(children)  # the signal handler did not know a child that has died already
     return True
@@ -114,7 +117,7 @@ def _out_of_memory(message: str = "the child process ran out of memory") -> Fail
     return Failure(message, SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
 
 
-def _run_child(descriptor: int, memory_bytes: int) -> NoReturn:
+def _run_child(descriptor: int, memory_bytes: int, confinement: Confinement) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -124,6 +127,7 @@ def _run_child(descriptor: int, memory_bytes: int) -> NoReturn:
         _limit(resource.RLIMIT_FSIZE, 0)
         _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
         with socket.socket(fileno=descriptor) as link:
+            confinement.apply()
             _answer_calls(link)
     finally:
         os._exit(0)

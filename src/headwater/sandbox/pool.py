@@ -34,7 +34,8 @@ from headwater.sandbox.child import COMMAND, FORK, KILL, LENGTH, READY, RESULT, 
 
 T = TypeVar("T")
 
-# The fork server imports these modules once, so a new child has them at its start.
+# The fork server imports these modules once, so a new child has them at its start. Some cannot be imported later:
+# trafilatura opens a socket.
 _PRELOAD = (
     "headwater.feeds.parser",
     "headwater.politeness.robots",
@@ -44,6 +45,7 @@ _PRELOAD = (
     "headwater.extraction.registry",
     "headwater.extraction.interstitials",
     "trafilatura",
+    "feedparser",
 )
 _START_SECONDS = 60.0  # for the import of the parsers on a busy machine
 _STOP_SECONDS = 2.0
