@@ -136,11 +136,14 @@ _BRIEFS: tuple[tuple[str, str], ...] = (
 _BANNER = "<div id='note'><p>This site uses cookies.</p><button>Accept</button></div>"
 
 
+def _with_banner(title: str, body: str) -> str:
+    return with_nav(title, body + _BANNER)
+
+
 def brief_articles() -> Iterator[tuple[str, str]]:
     """Yield what each is called, and the page."""
-    for headline, said in _BRIEFS:
+    for number, (headline, said) in enumerate(_BRIEFS):
         paragraphs = "".join(f"<p>{paragraph}</p>" for paragraph in said.split("\n"))
         article = f"<article><h1>{headline}</h1>{paragraphs}</article>"
-        for look in (bare, with_nav, with_cards):
-            yield f"{look.__name__} {headline}", look(headline, article)
-        yield f"banner {headline}", with_nav(headline, article + _BANNER)
+        look = (bare, with_nav, with_cards, _with_banner)[number % 4]
+        yield headline, look(headline, article)

@@ -19,6 +19,7 @@ import asyncpg
 import pytest
 
 from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import dump, migrate
 from headwater.db.dump import TABLES
@@ -33,6 +34,7 @@ from tests.harness import AppHarness, open_harness
 from tests.integration.test_verify import in_terminal
 from tests.postgres15 import Postgres15
 from tests.program import environment, headwater, with_a_mount
+from tests.refusals import refused
 from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -198,7 +200,7 @@ async def test_a_backup_reports_missing_raw_files(stocked: AppHarness, command: 
     shutil.rmtree(tmp_path / "data/corpus")
     answer = command("backup", "another")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "is its disk mounted?" in answer.stderr
+    assert str(tmp_path / "data/corpus") in answer.stderr
     assert not (tmp_path / "another").exists()
 
 
@@ -384,7 +386,7 @@ async def test_a_restore_refuses_existing_files_and_tables(
     stocked: AppHarness, make_settings: Callable[..., Settings], database_url: str, tmp_path: Path
 ) -> None:
     await back_up(make_settings(), tmp_path / "backup")
-    with pytest.raises(OperatorError, match="There are raw files below"):
+    with refused(Reason.FOLDER_UNUSABLE, make_settings().data_dir / "corpus"):
         await restore(make_settings(), tmp_path / "backup")
     with pytest.raises(
         OperatorError,

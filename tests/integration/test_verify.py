@@ -406,7 +406,7 @@ async def test_a_missing_disk_is_reported_once(stocked: AppHarness, command: Com
     answer = command()
     assert (answer.returncode, answer.stdout) == (2, "")
     assert len(answer.stderr.splitlines()) == 1
-    assert "is its disk mounted?" in answer.stderr
+    assert str(tmp_path / "data/corpus") in answer.stderr
     (tmp_path / "data/away").rename(tmp_path / "data/corpus")
     assert command().returncode == 0
 
@@ -420,7 +420,6 @@ async def test_a_terminal_shows_a_bar(
     shown = await asyncio.to_thread(in_terminal, "verify", env=where, cwd=tmp_path)
     assert "━" in shown
     assert "8/8" in shown
-    assert "All 8 documents are right." in shown
 
 
 def in_terminal(*words: str, env: dict[str, str], cwd: Path) -> str:

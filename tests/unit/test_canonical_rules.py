@@ -26,10 +26,9 @@ def test_the_uid_of_a_known_address() -> None:
     assert uid_of("https://example.com/xyz") == "ddbbc53151acd485"
 
 
-@pytest.mark.parametrize("reason", ENDS)
-def test_every_reason_that_can_end_a_url_has_a_code(reason: Reason) -> None:
+def test_every_reason_that_can_end_a_url_has_a_code() -> None:
     """Spec 5.3: a new reason needs one of the five codes."""
-    assert CODES[reason] in FailureCode
+    assert {CODES.get(reason) for reason in ENDS} <= set(FailureCode)
 
 
 def test_every_code_has_a_reason_and_no_success_has_a_code() -> None:
