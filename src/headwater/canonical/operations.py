@@ -21,7 +21,8 @@ _REASONS = {
     FailureCode.HTTP: (
         "not_found soft_404 gone http_4xx http_5xx http_odd rate_limited network dns browser_busy max_retries"
         " bad_redirect redirect redirect_limit robots_blocked robots_unreachable address_refused host_closed host_busy"
-        " budget_spent incomplete source_removed invalid_url offline shutdown busy database_lost redis_lost storage"
+        " budget_spent incomplete source_removed deleted expired invalid_url offline shutdown busy database_lost"
+        " redis_lost storage"
     ),
 }
 CODES = {Reason.of(reason): code for code, reasons in _REASONS.items() for reason in reasons.split()}
