@@ -1,7 +1,10 @@
 """Records: the frozen dataclasses that operations take and return."""
 
-from collections.abc import Callable
+import ast
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from annotated_types import Interval
@@ -20,25 +23,31 @@ def record(cls: type[T]) -> type[T]:
     A request body with a field that the class does not have is refused.
     """
     cls.__pydantic_config__ = {  # type: ignore[attr-defined]
-        "use_attribute_docstrings": True,
         "extra": "forbid",
         "json_schema_serialization_defaults_required": True,  # an answer has all fields
     }
-    cls.__get_pydantic_json_schema__ = classmethod(_describe_inherited_fields)  # type: ignore[attr-defined]
+    cls.__get_pydantic_json_schema__ = classmethod(_describe_fields)  # type: ignore[attr-defined]
     make: Callable[[type[T]], type[T]] = dataclass(frozen=True, slots=True)
     return make(cls)
 
 
-def _describe_inherited_fields(cls: type, schema: Any, handler: Any) -> Any:
-    """Add the descriptions of inherited fields to a JSON schema. Pydantic reads only the docstrings of one class."""
-    from pydantic import TypeAdapter  # only the API needs it
-
+def _describe_fields(cls: type, schema: Any, handler: Any) -> Any:
+    """Add the docstrings of the fields to a JSON schema. Pydantic itself would read them at each start of the API."""
     found = handler(schema)
-    for base in cls.__mro__[1:-1]:
-        for name, inherited in TypeAdapter(base).json_schema()["properties"].items():
-            if text := inherited.get("description"):
-                handler.resolve_ref_schema(found)["properties"][name].setdefault("description", text)
+    properties = handler.resolve_ref_schema(found)["properties"]
+    for base in cls.__mro__[:-1]:
+        for name, text in _read_docstrings(base):
+            properties[name].setdefault("description", text)
     return found
+
+
+def _read_docstrings(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a class that have a docstring below them, and that text."""
+    (definition,) = ast.parse(inspect.getsource(cls)).body
+    for field, text in pairwise(definition.body):  # type: ignore[attr-defined]
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(described))):
+                yield name, inspect.cleandoc(described)
 
 
 def extend(base: Any, cls: type[T], **more: Any) -> T:
