@@ -50,6 +50,14 @@ DELIVERY_POINTS = {
     "a delivery is settled": "headwater.db.changes:settle_delivery",
 }
 
+# The points of watched pages, which most crawls do not have.
+WATCH_POINTS = {
+    "the policy of a source is planned": "headwater.frontier.watches:plan_anew",
+    "due pages are taken": "headwater.db.watches:take_due_watches",
+    "due pages are queued": "headwater.app.maintenance:queue_due_pages",
+    "the next fetches are planned": "headwater.fetching.commit:plan_after_fetches",
+}
+
 # The points of a backup and of a restore.
 BACKUP_POINTS = {
     "the folder is made": "headwater.storage.backup:_clear",
@@ -85,7 +93,7 @@ def main(words: Sequence[str]) -> None:
     if point != "-":
         name, _, times = point.partition(":")
         starts = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS, "source": SYNC_POINTS}
-        points = starts.get(words[0], POINTS | DELIVERY_POINTS)
+        points = starts.get(words[0], POINTS | DELIVERY_POINTS | WATCH_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program

@@ -92,7 +92,7 @@ async def explain(
         try:
             await connection.execute(f"SET LOCAL plan_cache_mode = {mode}; SET LOCAL work_mem = '{work_mem}'")
             await connection.execute(f"PREPARE explained AS {query(name)}")
-            given = f"({', '.join(map(literal, arguments))})"
+            given = f"({', '.join(map(literal, arguments))})" if arguments else ""
             told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained{given}")
         finally:
             await undone.rollback()

@@ -31,6 +31,7 @@ OTHERS: dict[str, Any] = {
     "fetch_items": False,
     "deadline": 60.0,
     "selectors": {"title": "h1"},
+    "refetch": "every 6h",
 }
 
 

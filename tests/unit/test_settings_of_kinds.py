@@ -68,7 +68,7 @@ def test_an_unknown_field_is_refused_with_the_closest_name_and_all_fields() -> N
     message = said({"shedule": "0 2 * * *"})
     assert message.startswith("Source news: shedule: ")
     assert re.findall(r"\bschedule\b", message) == ["schedule"] * 2
-    assert "fetch_items, selectors, deadline, urls" in message
+    assert "fetch_items, selectors, refetch, deadline, urls" in message
 
 
 def test_an_unknown_inner_field_is_refused_with_its_path() -> None:

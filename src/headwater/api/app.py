@@ -22,6 +22,7 @@ from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
+from headwater.api.watches import add_watches
 from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.app.token import get_api_token
 from headwater.core.errors import HeadwaterError, RunUnderWay
@@ -66,7 +67,7 @@ def make_app(operations: Operations) -> FastAPI:
     _require_token(app, operations)
     _add_health(app, operations)
     readers = (add_documents, add_days, add_changes)
-    writers = (add_sources, add_runs, add_frontier, add_handoffs, add_webhooks)
+    writers = (add_sources, add_runs, add_frontier, add_watches, add_handoffs, add_webhooks)
     for add_routes in (*readers, *writers):
         add_routes(app, operations)
     return app

@@ -1,4 +1,4 @@
-"""The maintenance role, which rescues leases, repairs hosts and deletes old logs, and the clock role."""
+"""The maintenance role: rescue leases, repair hosts, queue watched pages, delete old logs. Also the clock role."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,6 +16,7 @@ from headwater.db.pool import AWAY, Connection
 from headwater.documents.deletion import Retention, remove_unused_files
 from headwater.documents.purge import continue_purges
 from headwater.frontier import rescue
+from headwater.frontier.watches import queue_due_pages, replan_pages
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 
 log = structlog.get_logger()
@@ -96,6 +97,7 @@ class MaintenanceRole:
             self._hand_off,
             lambda: transact(changes.number_changes),
             self._wake_hosts,
+            self._watch_pages,
             lambda: transact(frontier.merge_frontier_counts),
             lambda: transact(deletions.merge_source_sizes),
             self._delete,
@@ -122,6 +124,11 @@ class MaintenanceRole:
     async def _wake_hosts(self) -> None:
         if woken := await self._sweeper.sweep():
             log.warning("hosts.woken", hosts=woken)
+
+    async def _watch_pages(self) -> None:
+        await replan_pages(self.context.database, self.context.clock.now())
+        if due := await queue_due_pages(self.context.database, self.context.clock.now()):
+            log.info("watches.due", pages=due)
 
     async def _delete(self) -> None:
         if expired := await self._retention.step():

@@ -24,6 +24,7 @@ from headwater.documents.page_items import save_page_items
 from headwater.documents.upkeep import UpkeepOperations
 from headwater.explain.operations import Why, explain
 from headwater.frontier.operations import FrontierOperations
+from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.sandbox.pool import make_sandbox
 from headwater.sources.operations import SourceOperations
@@ -41,6 +42,7 @@ class LocalOperations:
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
         self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority, save_page_items)
+        self.watches = WatchOperations(context, self.frontier)
         self.sources: SourceOperations = SourceOperations(context, self._open_sandbox)
         self.upkeep = UpkeepOperations(context)
         self.days = DayOperations(context)

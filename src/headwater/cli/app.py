@@ -23,6 +23,7 @@ from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
+from headwater.cli.watches import watch
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.core.settings import Settings, markdown, masked
@@ -71,7 +72,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "runs": runs,
     },
     SOURCES: {"add": add, "ingest": ingest},
-    RUN: {"demo": demo},
+    RUN: {"watch": watch, "demo": demo},
     LOOK_AFTER: {"normalize": normalize, "verify": verify, "backup": backup, "restore": restore},
 }
 for panel, functions in _COMMANDS.items():

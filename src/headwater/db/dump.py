@@ -25,6 +25,7 @@ TABLES = (
     "poll_state",
     "host_state",
     "url_frontier",
+    "watches",
     "sightings",
     "frontier_queue",
     "frontier_counts",

@@ -13,6 +13,7 @@ from headwater.core.source import Source
 from headwater.db.hosts import HostFacts, get_host
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
+from headwater.db.watches import WatchRow, get_watches
 
 MAX_ROWS = 20  # of sightings, fetches, other addresses, hand-offs and jobs, each
 MAX_COUNT = 1000  # counts end here
@@ -129,7 +130,7 @@ class UrlFacts:
 
 
 class StoredUrl(NamedTuple):
-    """A URL with its host and its source."""
+    """A URL with its host, its source and its re-fetch policy."""
 
     facts: UrlFacts
     depth: int
@@ -137,6 +138,7 @@ class StoredUrl(NamedTuple):
     source: Source
     page_delay_ms: int | None
     host: HostFacts
+    watch: WatchRow
 
 
 async def read_url(connection: Connection, url_hash: bytes, now: datetime) -> StoredUrl | None:
@@ -173,7 +175,8 @@ async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUr
     source = Source(
         row["source_id"], row["source_name"], row["kind"], row["settings"], row["enabled"], row["created_at"]
     )
-    return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], host)
+    (watch,) = await get_watches(connection, [page_id])
+    return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], host, watch)
 
 
 async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:

@@ -36,6 +36,7 @@ def describe_url(why: Why) -> tuple[WhyLine, ...]:
         "Host": _describe_host,
         "Fetches": _describe_fetches,
         "Document": _describe_document,
+        "Watch": _describe_watch,
         "Hand-off": _describe_handoffs,
     }
     lines = [WhyLine(label, text) for label, describe in chapters.items() for text in describe(why)]
@@ -45,7 +46,9 @@ def describe_url(why: Why) -> tuple[WhyLine, ...]:
 def find_next_time(why: Why) -> datetime | None:
     """Return when the URL can be fetched at the earliest. Returns None if that is now, or only on request."""
     queued, host = why.queued, why.host
-    if queued is None or queued.lease_holder or (host.closed and host.closed_until is None):
+    if queued is None:
+        return why.watch.next_at if why.watch and not why.same_as else None
+    if queued.lease_holder or (host.closed and host.closed_until is None):
         return None
     free_at = None if host.in_use_by else host.free_at
     times = [when for when in (queued.due_at, free_at, host.closed_until) if when and when > why.asked_at]
@@ -64,6 +67,8 @@ def _describe_next_step(why: Why) -> str:
 
 def _describe_end(why: Why) -> str:
     again = _command("frontier", "retry", why.url)
+    if why.watch and why.watch.next_at:
+        return f"Headwater fetches the page again at {_moment(why.watch.next_at, why)} at the earliest ({_RUNNING})."
     if why.reason is Reason.REDIRECT and why.moved_to:
         return f"Nothing more: the page moved. See {_command('why', why.moved_to)}."
     if why.reason and why.reason.kind is ReasonClass.DONE:
@@ -147,7 +152,8 @@ def _describe_status(why: Why) -> Iterator[str]:
     elif why.status == FETCHING:
         yield _describe_lease(why, why.queued)
     elif why.fetch_count and why.last_fetched_at and not why.queued.attempts:
-        yield f"Waiting: it ended at {_moment(why.last_fetched_at, why)}, and someone asked for it again."
+        by = "its re-fetch policy or someone" if why.watch else "someone"
+        yield f"Waiting: it ended at {_moment(why.last_fetched_at, why)}, and {by} asked for it again."
     elif why.fetches:
         yield f"Waiting for another try, after {_count(why.fetches_total, 'attempt')}."
     else:
@@ -292,10 +298,18 @@ def _describe_document(why: Why) -> Iterator[str]:
     history = f"has changed {_count(changes, 'time')}; its earlier texts are stored" if changes else "has never changed"
     read = f"fetched at {_moment(document.fetched_at, why)}"
     yield f"Number {document.id}, {_title(document.title)}, {read}. Its text {history}."
+    if why.status == "dead":
+        yield "It stays as it was then, although the page can no longer be fetched."
     if document.canonical_url and _is_another(document.canonical_url, why.url):
         yield f"The page names {document.canonical_url} as its canonical address: it is a variant (print, AMP, ...)."
     if document.shared_with:
         yield f"{_capped_count(document.shared_with, 'other page')} with the same text share one stored copy."
+
+
+def _describe_watch(why: Why) -> Iterator[str]:
+    if why.watch:
+        owner = "" if why.watch.is_own else f" (the policy of source {why.source})"
+        yield f"Fetched again: {why.watch.policy}{owner}. {why.watch.why}"
 
 
 def _is_another(canonical: str, url: str) -> bool:

@@ -17,6 +17,7 @@ from headwater.explain.messages import describe_url, find_next_time
 from headwater.explain.report import FETCHING, DelayOrigin, HostReport, PriorityReport, RobotsReport
 from headwater.explain.report import Why as Why
 from headwater.frontier.submit import ORIGIN_BONUS, priority
+from headwater.frontier.watches import describe_watch
 from headwater.politeness.gate import ROBOTS_AGENT
 from headwater.politeness.host_lease import capped_crawl_delay_ms, robots_are_fresh
 from headwater.politeness.robots import RobotsVerdict, check_robots
@@ -80,6 +81,7 @@ def _report(known: StoredUrl, robots: RobotsReport, settings: Settings, *, asked
         robots=robots,
         host=_report_host(known, robots, settings, now),
         max_attempts=settings.max_retries + 1,
+        watch=describe_watch(known.watch) if known.watch.own_policy or known.watch.policy else None,
     )
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.why import UrlFacts
+from headwater.frontier.watches import Watch
 
 FETCHING = "fetching"
 
@@ -90,6 +91,8 @@ class Why(UrlFacts):
     robots: RobotsReport
     host: HostReport
     max_attempts: int
+    watch: Watch | None
+    """Its re-fetch policy. Null if neither the page nor its source has one."""
     next_at: datetime | None = None
     """When the URL can be fetched at the earliest. Null if that is now, or only on request."""
     lines: tuple[WhyLine, ...] = ()

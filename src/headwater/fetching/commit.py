@@ -1,15 +1,17 @@
 """Saves a batch of fetched pages in one transaction. A claim whose lease is lost changes nothing."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from headwater.core.frontier import UrlStatus
 from headwater.core.politeness import KeyOf, own_key
 from headwater.core.reasons import Reason
+from headwater.core.refetch import FetchEnd
 from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
-from headwater.db import canonical, documents, frontier, hosts, items
+from headwater.db import canonical, documents, frontier, hosts, items, watches
 from headwater.db.pool import Connection
 from headwater.documents.page_items import save_page_items
 from headwater.extraction.article import Article, BodyStatus
@@ -18,6 +20,7 @@ from headwater.feeds.results import FeedEntry
 from headwater.fetching.fetcher import FetchResult
 from headwater.frontier.claim import Finish, finish
 from headwater.frontier.submit import submit
+from headwater.frontier.watches import plan_after_fetches
 
 # A feed names a page as its publisher does, and a page shows its date only in part. A feed's summary is often the cut
 # beginning of the text, and its image is often small.
@@ -42,10 +45,12 @@ async def commit(
     """
     ours = await frontier.lock_claims(connection, [result.finish.claim for result in results])
     results = [result for result in results if result.finish.claim.url_id in ours]
-    finishes = await _save_documents(connection, results, now)
+    before = await documents.current_texts(connection, ours) if any(result.document for result in results) else {}
+    finishes = await _save_documents(connection, results, before, now)
     await _save_aliases(connection, results, now)
     targets = await _submit_redirects(connection, results, now, key_of)
     await finish(connection, finishes, now)
+    await plan_after_fetches(connection, _find_ends(results, before), now)
     stored = {result.finish.claim.url_id for result in results if result.document}
     await save_page_items(connection, stored | targets, timezone, now)
     return finishes
@@ -75,12 +80,29 @@ def merge_metadata(article: Article, entry: FeedEntry) -> Article:
     )
 
 
-async def _save_documents(connection: Connection, results: Collection[FetchResult], now: datetime) -> list[Finish]:
+def _find_ends(results: Collection[FetchResult], before: Mapping[int, bytes]) -> dict[int, FetchEnd]:
+    """Return how the fetches ended that do not try again, by the ids of their URLs. `before` are the earlier texts."""
+    ends: dict[int, FetchEnd] = {}
+    for result in results:
+        outcome, url_id = result.finish.outcome, result.finish.claim.url_id
+        if outcome.status is UrlStatus.DEAD:
+            ends[url_id] = FetchEnd.GONE if outcome.reason is Reason.GONE else FetchEnd.FAILED
+        elif outcome.status is UrlStatus.FETCHED:
+            document = result.document
+            if document is None or document.content_hash == before.get(url_id):
+                ends[url_id] = FetchEnd.UNCHANGED
+            else:
+                ends[url_id] = FetchEnd.CHANGED if url_id in before else FetchEnd.FIRST
+    return ends
+
+
+async def _save_documents(
+    connection: Connection, results: Collection[FetchResult], before: Mapping[int, bytes], now: datetime
+) -> list[Finish]:
     """Save each text once. Link a page whose text is there already to that text."""
     texts = {result.document.content_hash: result.document.article.text for result in results if result.document}
     if not texts:
         return [result.finish for result in results]
-    before = await documents.current_texts(connection, [result.finish.claim.url_id for result in results])
     new_texts = await documents.save_texts(connection, texts, now)
     claims = [result.finish.claim for result in results if result.document]
     entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
@@ -119,7 +141,9 @@ async def _save_aliases(connection: Connection, results: Collection[FetchResult]
             identity, _ = identify(url, keeps_slash=keeps_slash)
             digest = url_hash(identity)
             aliases[digest] = (result.finish.claim.url_id, identity, digest)
-    await items.move_items(connection, await frontier.save_aliases(connection, aliases.values(), now))
+    page_ids = await frontier.save_aliases(connection, aliases.values(), now)
+    await items.move_items(connection, page_ids)
+    await watches.move_watches(connection, page_ids, now)
 
 
 async def _submit_redirects(
@@ -136,4 +160,5 @@ async def _submit_redirects(
     moved = {old: submitted.known[target.url].id for target, old in redirects if target.url in submitted.known}
     await items.move_items(connection, moved)
     await frontier.save_moves(connection, moved)
+    await watches.move_watches(connection, moved, now)
     return set(moved.values())

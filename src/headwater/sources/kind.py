@@ -4,7 +4,7 @@ A kind declares its settings with defaults, and a source may override each of th
 `run.http`, `run.state`, `run.now`, and for a dated kind `run.day` and `run.counters`, and nothing else.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from operator import attrgetter
 from pathlib import PurePosixPath
@@ -17,6 +17,7 @@ from headwater.core.dates import check_timezone
 from headwater.core.errors import HeadwaterError, InvalidURL, StorageFailed
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
+from headwater.core.refetch import NEVER, parse_policy
 from headwater.core.source import DiscoveredUrl, FetchProfile, Intervals, Item, Method, Retry, Selectors, Timeout
 from headwater.core.urls import host_of
 from headwater.extraction.html.metadata import check_selector
@@ -66,6 +67,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # fetch the pages of its items too
     selectors: Selectors = Selectors()  # the places of the fields in those pages
+    refetch: str = NEVER  # when stored pages are fetched again: 'never', 'every 6h', 'adaptive', 'adaptive 2h to 7d'
     deadline: float = 3600.0  # seconds until a run is stopped; waits for the budget do not count
 
     @property
@@ -108,7 +110,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
     def fetch_profile_json(self, source: str) -> Mapping[str, Any]:
-        """Return the fetch profile, the gap and the selectors as the database stores them."""
+        """Return the fetch profile, the gap, the selectors and the re-fetch policy as the database stores them."""
         profile = self.fetch_profile(source)
         return {
             "user_agent": profile.user_agent,
@@ -118,6 +120,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "stealth": profile.stealth,
             "gap": f"{self.gap.total_seconds()} seconds",
             "selectors": msgspec.to_builtins(self.selectors),
+            "refetch": self.refetch,
         }
 
     def check(self) -> None:
@@ -133,7 +136,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for host in sorted(self.api_hosts):
             _check_api_host(type(self).__name__, host)
         selectors = self.selectors.given()
-        texts = {"schedule": (cron.check, self.schedule), "timezone": (check_timezone, self.timezone)}
+        texts: dict[str, tuple[Callable[[str], object], str | None]] = {
+            "schedule": (cron.check, self.schedule),
+            "timezone": (check_timezone, self.timezone),
+            "refetch": (parse_policy, self.refetch),
+        }
         texts |= {f"selectors.{field}": (check_selector, selector) for field, selector in selectors.items()}
         for field, (check, text) in texts.items():
             try:

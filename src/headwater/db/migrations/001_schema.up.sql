@@ -5,7 +5,8 @@ CREATE TABLE sources (
     name             text NOT NULL UNIQUE,
     kind             text NOT NULL,
     settings         jsonb NOT NULL DEFAULT '{}',
-    fetch_profile    jsonb NOT NULL DEFAULT '{}',   -- how its requests are made: {"user_agent", "api_hosts", "budget"}
+    fetch_profile    jsonb NOT NULL DEFAULT '{}',   -- how its pages are fetched: {"user_agent", "api_hosts", "refetch"}
+    replanned_to     bigint,                        -- a new re-fetch policy holds for its documents up to this id; NULL: for all
     page_delay_ms    int                            -- the pause between two pages of one host; NULL: no pause
         GENERATED ALWAYS AS (ceil(1000 / nullif((settings ->> 'rate_per_second')::float, 0))::int) STORED
         CHECK (page_delay_ms >= 0),
@@ -22,6 +23,7 @@ CREATE TABLE sources (
 );
 CREATE INDEX sources_keeping_days ON sources (id) WHERE keep_days IS NOT NULL;
 CREATE INDEX sources_in_purge ON sources (id) WHERE purge_began_at IS NOT NULL;
+CREATE INDEX sources_replanned ON sources (id) WHERE replanned_to IS NOT NULL;
 -- Only one source reads a feed, even if two people add it at once.
 CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE settings ? 'feed_url' AND removed_at IS NULL;
 
@@ -148,6 +150,18 @@ CREATE TABLE sightings (
     PRIMARY KEY (url_id, source_id)
 );
 CREATE INDEX sightings_source ON sightings (source_id);
+
+-- The pages with a re-fetch policy other than `never`, or with a policy of their own.
+CREATE TABLE watches (
+    url_id            bigint PRIMARY KEY REFERENCES url_frontier ON DELETE CASCADE,
+    policy            text,             -- NULL: the policy of its source holds
+    next_at           timestamptz,      -- when the page is queued again; NULL: not by itself
+    learned_interval  interval NOT NULL,
+    quiet             int NOT NULL DEFAULT 0 CHECK (quiet >= 0),        -- fetches in a row that found no change
+    failures          int NOT NULL DEFAULT 0 CHECK (failures >= 0)      -- fetches in a row that failed
+) WITH (fillfactor = 90);
+CREATE INDEX watches_due ON watches (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX watches_own ON watches (url_id) WHERE policy IS NOT NULL;
 
 -- Every fetch attempt, also each failed one.
 CREATE TABLE fetch_log (

@@ -33,7 +33,8 @@ RETURNING true
 -- name: restore_source
 -- A removed source may be added again. It keeps its id, items and URLs. $1 name, $2 kind, $3 settings, $4 now
 UPDATE sources
-SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, fetch_profile = '{}', next_request_at = NULL
+SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, fetch_profile = '{}', replanned_to = 0,
+    next_request_at = NULL
 WHERE name = $1 AND removed_at IS NOT NULL AND purge_began_at IS NULL
 RETURNING id, name, kind, settings, enabled, created_at
 
@@ -253,8 +254,12 @@ WHERE id = $1
 RETURNING next_request_at - $3::interval AS moment
 
 -- name: save_fetch_profile
--- $1 source, $2 fetch profile
-UPDATE sources SET fetch_profile = $2 WHERE id = $1 AND fetch_profile <> $2
+-- A new re-fetch policy then has to be planned for all documents of the source. $1 source, $2 fetch profile
+UPDATE sources
+SET fetch_profile = $2,
+    replanned_to = CASE WHEN coalesce(fetch_profile ->> 'refetch', 'never') = coalesce($2::jsonb ->> 'refetch', 'never')
+                        THEN replanned_to ELSE 0 END
+WHERE id = $1 AND fetch_profile <> $2
 
 -- name: renew_poll
 -- Extend a lease. Returns no row if it is lost. $1 source, $2 token, $3 until
