@@ -206,6 +206,16 @@ async def test_a_page_that_is_gone_is_not_asked_again_and_keeps_its_document(sit
     assert (await harness.document()).title == "here"
 
 
+async def test_a_deleted_page_is_watched_no_longer(site: Site, harness: AppHarness) -> None:
+    site.answers[PAGE] = Answer(page("here"), headers=HTML)
+    await harness.operations.watches.watch(PAGE, "every 6h")
+    await harness.work()
+    await harness.operations.documents.delete((await harness.document()).id)
+    await look(harness)
+    assert (site.visits(PAGE), await harness.outcomes()) == (1, {PAGE: "deleted"})
+    assert (await harness.operations.watches.list_watches()).watches == []
+
+
 async def test_a_watched_page_that_moves_is_watched_at_its_new_address(site: Site, harness: AppHarness) -> None:
     moved = "http://new.test/a"
     site.answers |= {

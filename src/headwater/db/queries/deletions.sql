@@ -27,9 +27,12 @@ WITH revised AS MATERIALIZED (
 SELECT id, content_hash FROM gone UNION SELECT id, content_hash FROM revised
 
 -- name: end_deleted_urls
--- End locked URLs. Only a retry fetches them again, and that fetch is unconditional. $1 url ids, $2 reason
+-- End locked URLs, which are watched no longer. Only a retry fetches them again, and that fetch is unconditional.
+-- $1 url ids, $2 reason
 WITH left_queue AS (
     DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
+), left_watches AS (
+    DELETE FROM watches WHERE url_id = ANY ($1)
 )
 UPDATE url_frontier SET status = 'dead', reason = $2, alias_of = NULL, etag = NULL, last_modified = NULL
 WHERE id = ANY ($1)
