@@ -100,4 +100,4 @@ def test_common_mistakes_are_documented(words: str) -> None:
 
 
 def test_the_page_has_at_most_220_lines() -> None:
-    assert len(TEXT.splitlines()) < 220
+    assert len(TEXT.splitlines()) <= 220
