@@ -141,16 +141,17 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
 
 
 async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harness: AppHarness) -> None:
-    """Spec 3.5: a page that robots.txt forbids does not end the walk, and is not asked for."""
+    """Spec 3.5, 8.3: a page that robots.txt forbids does not end the walk, and is not asked for."""
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /private\n")
     links = '<a href="/private">p</a><a href="/list">l</a><a href="http://else.test/x">e</a>'
     site.answers[HOME] = Answer(links, headers=HTML)
     site.answers["http://news.test/list"] = Answer('<a href="/2026/01/15/ferry">f</a>', headers=HTML)
     polled = await read(harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider")
     assert (polled.error, polled.urls) == (None, 2)
-    for url in ("http://news.test/2026/01/15/ferry", "http://else.test/x"):
+    found_on = {"http://news.test/2026/01/15/ferry": "http://news.test/list", "http://else.test/x": HOME}
+    for url, page_url in found_on.items():
         why = await harness.operations.why(url)
-        assert (why.origin, why.priority.depth) == ("spider", 1)
+        assert (why.origin, why.priority.depth, why.came_from) == ("spider", 1, page_url)
     assert len(await harness.urls()) == 2
     assert site.visits("http://news.test/private") == 0
     (problem,) = (await poll_memory(harness, Method.SPIDER))["problems"]

@@ -72,6 +72,7 @@ class Candidate(NamedTuple):
     hops: int = 0
     parent_id: int | None = None
     subpath: str | None = None
+    found_on: str | None = None  # the page that links to it
 
 
 class Submission(NamedTuple):  # one for every discovered URL: a frozen dataclass takes three times as long

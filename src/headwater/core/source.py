@@ -141,3 +141,4 @@ class DiscoveredUrl(NamedTuple):  # a sitemap yields one for every address
     url: str
     changed_at: datetime | None = None
     depth: int = 0  # number of links between the start page and this URL
+    found_on: str | None = None  # the page that links to it

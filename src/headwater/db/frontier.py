@@ -81,9 +81,9 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
     if not new:
         return {}
     urls, hashes, hosts, _, candidates = zip(*new, strict=True)
-    _, source_ids, origins, _, depths, hops, parent_ids, subpaths = zip(*candidates, strict=True)
+    _, source_ids, origins, _, depths, hops, parent_ids, subpaths, found_on = zip(*candidates, strict=True)
     rows = await connection.fetch(
-        query("add_urls"), urls, hashes, hosts, source_ids, origins, depths, hops, parent_ids, subpaths, now
+        query("add_urls"), urls, hashes, hosts, source_ids, origins, depths, hops, parent_ids, subpaths, found_on, now
     )
     ids: dict[bytes, int] = {digest: url_id for url_id, digest in rows}
     queued = [submission for submission in new if submission.url_hash in ids]

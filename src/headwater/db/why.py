@@ -112,6 +112,7 @@ class UrlFacts:
     discovered_at: datetime
     origin: Origin
     came_from: str | None
+    """The page that redirected to it, or whose link the spider found."""
     same_as: str | None
     """The address of the same page that is fetched instead."""
     moved_to: str | None

@@ -138,8 +138,11 @@ class DiscoveryWriter:
         async def work(connection: Connection) -> Submitted:
             if not await sources.lock_poll(connection, found.claim):
                 raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
+            base = found.kind.priority
             candidates = [
-                Candidate(one.url, source.id, origin, priority(found.kind.priority, origin, one.depth), one.depth)
+                Candidate(
+                    one.url, source.id, origin, priority(base, origin, one.depth), one.depth, found_on=one.found_on
+                )
                 for one in pending
             ]
             urls = await submit(connection, candidates, now, self.key_of)

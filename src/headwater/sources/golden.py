@@ -102,7 +102,10 @@ async def replay(kind: type[Kind], folder: Path) -> Mapping[str, Any]:
     paths: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
         if isinstance(found, DiscoveredUrl):
-            result.setdefault("urls", []).append(found._asdict())
+            values = found._asdict()
+            if found.found_on is None:
+                del values["found_on"]
+            result.setdefault("urls", []).append(values)
         else:
             paths.append((found, check_item(folder.name, configured, found)))
             result["items"].append(_item_json(found, paths[-1][1]))

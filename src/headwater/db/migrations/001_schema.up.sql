@@ -97,7 +97,8 @@ CREATE TABLE url_frontier (
     host             text NOT NULL,
     source_id        int NOT NULL,
     origin           text NOT NULL CHECK (origin IN ('feed', 'sitemap', 'spider', 'manual', 'category')),
-    parent_id        bigint REFERENCES url_frontier,    -- the page that named this URL or redirected to it
+    parent_id        bigint REFERENCES url_frontier,    -- the page that redirected to this URL
+    found_on         text,      -- the page whose link the spider found; it need not be in this table
     alias_of         bigint REFERENCES url_frontier,    -- this URL redirects, within its host, to that page
     redirect_target  bigint REFERENCES url_frontier,    -- this URL redirects to another host or to a known page
     depth            smallint NOT NULL DEFAULT 0 CHECK (depth >= 0),

@@ -35,12 +35,13 @@ ON CONFLICT (host) DO NOTHING
 
 -- name: add_urls
 -- Insert new URLs. Another submit may have just inserted some, which stay. Arrays, one element for each URL, in the order of
--- the hashes: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
-INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
-SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $10
+-- the hashes: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath, $10 the page
+-- that links to it; $11 now
+INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, found_on, discovered_at)
+SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, found_on, $11
 FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::smallint[], $8::bigint[],
-            $9::text[])
-    AS g (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath)
+            $9::text[], $10::text[])
+    AS g (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, found_on)
 ON CONFLICT (url_hash) DO NOTHING
 RETURNING id, url_hash
 

@@ -2,7 +2,7 @@
 -- A URL, its origin, and its place in the queue. `ahead` counts the URLs of the same turn that come first, to 1,001 at
 -- most. $1 hash, $2 now
 SELECT u.id, u.url, u.host, u.status, u.reason, u.origin, u.depth, u.hops, u.discovered_at, u.last_fetched_at,
-       u.fetch_count, page.id AS page_id, page.url AS same_as, came.url AS came_from,
+       u.fetch_count, page.id AS page_id, page.url AS same_as, coalesce(came.url, u.found_on) AS came_from,
        s.id AS source_id, s.name AS source_name, s.kind, s.settings, s.enabled, s.created_at, s.page_delay_ms,
        q.priority, q.due_at, q.attempts, q.lease_holder, q.lease_until, ahead.urls AS ahead
 FROM url_frontier u

@@ -52,7 +52,7 @@ class Spider:
         self._seen.add(normalize_url(self._home))
         links = await self._read_links(await self._run.http.get(self._home), at_home=True)
         queue: deque[_QueuedPage] = deque()
-        for found in self._sort_links(links, 0, queue):
+        for found in self._sort_links(links, _QueuedPage(normalize_url(self._home), 0), queue):
             yield found
         followed, failures = 1, 0
         while queue and followed < self._pages and failures < MAX_FAILURES and self._latest < self._end_at:
@@ -67,7 +67,7 @@ class Spider:
                 failures += error.retryable
                 continue
             failures = 0
-            for found in self._sort_links(links, page.depth, queue):
+            for found in self._sort_links(links, page, queue):
                 yield found
         self._run.state["pages"] = followed
         self._problems.save(self._run.state)
@@ -84,19 +84,21 @@ class Spider:
             return ClassifiedLinks()
         return await page.links(self._hosts, self._patterns)
 
-    def _sort_links(self, links: ClassifiedLinks, depth: int, queue: "deque[_QueuedPage]") -> Iterable[DiscoveredUrl]:
+    def _sort_links(
+        self, links: ClassifiedLinks, page: _QueuedPage, queue: "deque[_QueuedPage]"
+    ) -> Iterable[DiscoveredUrl]:
         for url in links.articles:
             if self._articles < _MAX_ARTICLES and self._is_new(url):
                 self._articles += 1
-                yield DiscoveredUrl(url, depth=depth)
+                yield DiscoveredUrl(url, depth=page.depth, found_on=page.url)
         for url in links.external:
             if self._external < _MAX_EXTERNAL and self._is_new(url):
                 self._external += 1
-                yield DiscoveredUrl(url, depth=depth + 1)
-        if depth < self._depth:
+                yield DiscoveredUrl(url, depth=page.depth + 1, found_on=page.url)
+        if page.depth < self._depth:
             for url in links.navigation:
                 if len(queue) < _MAX_QUEUED and self._is_new(url):
-                    queue.append(_QueuedPage(url, depth + 1))
+                    queue.append(_QueuedPage(url, page.depth + 1))
 
     def _is_new(self, url: str) -> bool:
         try:
