@@ -39,6 +39,7 @@ class Site:
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # never answered
         self.waiting: set[str] = set()  # those of them that were requested
+        self.closing: list[str] = []  # for each entry, one request is not answered, and its connection ends
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
 
     @property
@@ -69,6 +70,12 @@ class Site:
         if url in self.hanging:
             self.waiting.add(url)
             await asyncio.Event().wait()
+        if url in self.closing:
+            self.closing.remove(url)
+            self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic()))
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
         answer = self._next(url)
         body = answer.body.encode() if isinstance(answer.body, str) else answer.body
         response = web.Response(body=body, status=answer.status, headers=dict(answer.headers))

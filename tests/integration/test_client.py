@@ -1,8 +1,11 @@
 """Spec 4.3: caps on body, header and time, and the guard at connect time; 2.3: when a request was sent."""
 
 import asyncio
+import contextlib
 import gzip
 import itertools
+import os
+import resource
 import select
 import shutil
 import socket
@@ -318,22 +321,47 @@ def answers_then(ending: Script) -> Script:
     return lambda writer: next(turns, later)(writer)
 
 
-async def test_a_request_on_an_idle_connection_that_closes_is_sent_on_a_new_one() -> None:
-    """Spec 4.2: the server closed an idle connection, which is no map_error of the host."""
-    async with web(answers_then(respond(b"", close=True))) as site, a_client() as client:
-        for body in (b"first", b"second"):
-            assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == body
-    assert site.connections == 2
-
-
-async def test_a_response_that_breaks_on_a_kept_connection_is_not_requested_again() -> None:
-    """Spec 2.3."""
-    async with web(answers_then(reset)) as site, a_client() as client:
+@pytest.mark.parametrize("ending", [respond(b"", close=True), reset], ids=["closed", "reset"])
+async def test_the_client_does_not_repeat_a_request_whose_kept_connection_is_lost(ending: Script) -> None:
+    """Spec 11.7: it is an attempt of its own kind, because the host did nothing wrong."""
+    async with web(answers_then(ending)) as site, a_client() as client:
         await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
-        with pytest.raises(ExchangeFailed):
+        with pytest.raises(ExchangeFailed) as caught:
             await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
-    assert len(site.requests) == 2
-    assert site.connections == 1
+        assert (len(site.requests), site.connections) == (2, 1)
+        assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == b"second"
+    assert caught.value.reason is Reason.CONNECTION_LOST
+    assert (len(site.requests), site.connections) == (3, 2)
+
+
+async def test_a_response_that_breaks_off_on_a_kept_connection_is_an_error_of_the_host() -> None:
+    """Spec 2.3."""
+    broken = respond(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", close=True)
+    async with web(answers_then(broken)) as site, a_client() as client:
+        await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
+        with pytest.raises(ExchangeFailed) as caught:
+            await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
+    assert caught.value.reason is Reason.NETWORK
+    assert (len(site.requests), site.connections) == (2, 1)
+
+
+async def test_a_request_without_a_free_descriptor_is_our_own_failure() -> None:
+    """Spec 3.2: it costs the host and its URLs nothing."""
+    async with web(respond(page(b"first"))) as site, a_client() as client:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))), hard))
+        hoard = []
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    hoard.append(os.dup(0))
+            with pytest.raises(ExchangeFailed) as caught:
+                await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for descriptor in hoard:
+                os.close(descriptor)
+    assert caught.value.reason is Reason.OFFLINE
 
 
 async def test_the_client_never_repeats_a_post() -> None:

@@ -294,3 +294,29 @@ async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_
         await harness.work(until_attempts=1)
         assert [reason for reason, _, _ in await harness.attempts()] == ["robots_unreachable"]
         assert {one.attempts for one in (await harness.queued()).values()} == {0}
+
+
+async def test_a_lost_kept_connection_is_an_attempt_and_waits_its_turn(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 11.7: no request is sent a second time without a turn at the gate."""
+    site.answers[PAGE] = Answer(page("flood defences"), headers=HTML)
+    site.closing.append(PAGE)
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=300)) as harness:
+        assert await harness.fetch(PAGE) == {PAGE: "stored"}
+        assert await harness.attempts() == [("connection_lost", 1, None), ("stored", 2, 200)]
+    assert [seen.url for seen in site.seen] == ["http://news.test/robots.txt", PAGE, PAGE]
+    assert site.seen[2].arrived - site.seen[1].arrived >= 0.3
+
+
+async def test_a_lost_kept_connection_of_a_robots_txt_blocks_no_host(site: Site, harness: AppHarness) -> None:
+    """Spec 11.7, 4.1: the host can be reached. The page waits for the next turn, which costs it no attempt."""
+    other, robots = "http://news.test/b", "http://news.test/robots.txt"
+    for url in (PAGE, other):
+        site.answers[url] = Answer(page(url), headers=HTML)
+    await harness.fetch(PAGE)
+    await harness.execute("UPDATE host_state SET robots_fetched_at = NULL")
+    site.closing.append(robots)
+    assert await harness.fetch(other) == dict.fromkeys((PAGE, other), "stored")
+    assert await harness.attempts() == [("stored", 1, 200), ("connection_lost", 1, None), ("stored", 1, 200)]
+    assert site.visits(robots) == 3

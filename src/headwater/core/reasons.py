@@ -57,6 +57,7 @@ class Reason(StrEnum):
     RATE_LIMITED = "rate_limited", TRANSIENT, "The server asked us to come back later."
     TIMEOUT = "timeout", TRANSIENT, "The server, or the page in the browser, took longer than the time allowed."
     NETWORK = "network", TRANSIENT, "The connection failed or broke off before the answer was complete."
+    CONNECTION_LOST = "connection_lost", TRANSIENT, "The server closed a kept connection when the request was sent."
     DNS = "dns", TRANSIENT, "The host name could not be resolved."
     ROBOTS_UNREACHABLE = "robots_unreachable", TRANSIENT, "The host gets no request until its robots.txt can be read."
     BUDGET_SPENT = "budget_spent", TRANSIENT, "The hourly requests to this API are used up, so the request waits."

@@ -137,6 +137,10 @@ class HttpClient:
                 content = await _read_body(answer, url, limits)
         except HeadwaterError:
             raise
+        except _BrokenConnection as broken:
+            if sending.on_used_connection:
+                raise _connection_lost(url) from broken.error
+            raise await self.classify_error(broken.error, url) from broken.error
         except Exception as error:
             raise await self.classify_error(error, url) from error
         assert sending.sent_at is not None
@@ -192,31 +196,38 @@ class _TimedRequest(aiohttp.ClientRequest):
         client = sending.client
         if loop.time() >= sending.deadline or (sending.ends_at is not None and client.clock() >= sending.ends_at):
             raise TimeoutError
+        if conn.protocol is not None:
+            sending.on_used_connection = conn.protocol in client.used_connections
+            client.used_connections.add(conn.protocol)
         response = await super().send(conn)
         sending.sent_at, sending.sent_tick = client.clock(), loop.time()
         if sending.on_sent:
             sending.on_sent()
-        if conn.protocol is not None:
-            sending.on_used_connection = conn.protocol in client.used_connections
-            client.used_connections.add(conn.protocol)
         if conn.transport and (peer := conn.transport.get_extra_info("peername")):
             client.offline_detector.add(self.url.raw_authority, peer[:2])
         return response
 
 
-async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Stop aiohttp from repeating a GET on a broken connection.
+class _BrokenConnection(Exception):
+    """The connection could not be opened, or broke before an answer."""
 
-    A server may close an idle connection at the moment when we send on it. The server then reads no request, so the
-    client sends a GET once more. The same error on a new connection is a failure.
-    """
-    while True:
-        try:
-            return await handler(request)
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            is_idle_close = isinstance(error, aiohttp.ServerDisconnectedError) and _sending.get().on_used_connection
-            if not (is_idle_close and request.method == "GET"):
-                raise map_error(error, str(request.url)) from error
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Hide a broken connection from aiohttp, which would send a GET again at once, without a turn (spec 11.7)."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _BrokenConnection(error) from error
+
+
+def _connection_lost(url: str) -> ExchangeFailed:
+    """Return the error for a server that closed a kept connection at the moment when we sent a request on it."""
+    message = f"{shown_host(url)}: the server closed the connection that was kept from an earlier request"
+    return ExchangeFailed(message, reason=Reason.CONNECTION_LOST, url=url)
 
 
 def _parse_normalized(url: str) -> URL:

@@ -323,6 +323,8 @@ class Gate:
         try:
             response = await self._get_robots(lease, f"{urlsplit(url).scheme}://{lease.host.host}/robots.txt")
         except ExchangeFailed as error:
+            if error.reason is Reason.CONNECTION_LOST:  # the host did nothing wrong, and its next turn is soon
+                raise NotNow(str(error), until=self.clock.now() + lease.delay, reason=error.reason) from error
             is_own_address = error.reason is Reason.ADDRESS_REFUSED and lease.last_sent_at is None
             if is_own_address or error.reason is Reason.OFFLINE:
                 raise  # a block for these reasons would blame the host's robots.txt
