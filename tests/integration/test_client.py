@@ -889,3 +889,30 @@ def test_any_text_as_url_raises_only_errors_of_ours(text: str) -> None:
                     await client.request("GET", "http://" + text, user_agent="x", limits=HASTY)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("status", ["100 Continue", "103 Early Hints"])
+async def test_a_response_after_a_few_interim_answers_is_read(status: str) -> None:
+    """Spec 4.3."""
+    interim = f"HTTP/1.1 {status}\r\nLink: </style.css>; rel=preload\r\n\r\n".encode()
+    async with web(respond(interim * 5 + page(b"at last"))) as site, a_client() as client:
+        for _ in range(3):
+            assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == b"at last"
+    assert site.connections == 1
+
+
+@pytest.mark.parametrize("status", ["100 Continue", "103 Early Hints"])
+async def test_endless_interim_answers_end_with_a_reason(status: str) -> None:
+    """Spec 4.3: the number of interim answers has a cap, long before the time is over."""
+    interim = f"HTTP/1.1 {status}\r\n\r\n".encode()
+
+    async def answer_forever(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(interim)
+            await writer.drain()
+
+    async with web(answer_forever) as site:
+        began = time.monotonic()
+        assert (await failed_request(site.root + "/")).reason is Reason.NETWORK
+    assert time.monotonic() - began < SMALL.total_seconds
+    assert site.connections == 1

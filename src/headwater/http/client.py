@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL
@@ -37,6 +40,7 @@ _KEEP_ALIVE_SECONDS = 15.0  # longer than the usual Crawl-delay of ten seconds
 _HEADER_LINE_BYTES = 64 * 1024  # some sites send policy headers far over the usual 8 KiB
 _STATUSES_WITHOUT_BODY = {204, 304}
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MAX_INTERIM = 16  # servers send one or two
 _MAX_HOSTS = 4
 _CONNECT_SECONDS = 1.0
 _RESULT_VALID_SECONDS = 5.0
@@ -72,6 +76,8 @@ class HttpClient:
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
         )
+        # aiohttp has no public way to choose the class of a connection.
+        connector._factory = partial(_InterimLimit, loop=asyncio.get_running_loop())  # type: ignore[assignment]
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -222,6 +228,20 @@ async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
         return await handler(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise _BrokenConnection(error) from error
+
+
+class _InterimLimit(ResponseHandler):
+    """A connection that fails after too many interim answers (1xx). aiohttp itself skips any number of them."""
+
+    _count = 0
+
+    async def read(self) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+        """Return the next answer, which may be an interim one."""
+        message, body = await super().read()
+        self._count = self._count + 1 if 100 <= message.code < 200 else 0
+        if self._count > _MAX_INTERIM:
+            raise HttpProcessingError(message=f"over {_MAX_INTERIM} interim answers")
+        return message, body
 
 
 def _connection_lost(url: str) -> ExchangeFailed:
