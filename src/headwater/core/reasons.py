@@ -92,7 +92,7 @@ class Reason(StrEnum):
     REDIRECT = "redirect", POLICY, "The page redirects to another URL, which is fetched separately."
     REDIRECT_LIMIT = "redirect_limit", POLICY, "The page has too many redirects."
     ROBOTS_BLOCKED = "robots_blocked", POLICY, "The host's robots.txt forbids this URL."
-    ADDRESS_REFUSED = "address_refused", POLICY, "Only allow_networks permits this private or reserved address."
+    ADDRESS_REFUSED = "address_refused", POLICY, "Only allow_networks permits a private address or our own."
     HOST_CLOSED = "host_closed", POLICY, "An operator closed the host, so Headwater sends it no request."
     BODY_TOO_LARGE = "body_too_large", POLICY, "The body is larger than the limit."
     TOO_LARGE = "too_large", POLICY, "The PDF has more pages or more text than the limit."

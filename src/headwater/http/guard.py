@@ -1,5 +1,8 @@
 """The rule for network addresses: we connect to the open internet and to networks that an operator allows."""
 
+import math
+import socket
+import time
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -14,6 +17,7 @@ _CLOSED_IPV4 = tuple(
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # carrier-grade NAT
         "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # the host of a virtual machine in Azure
         "169.254.0.0/16",  # link-local, where clouds keep their metadata service
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments
@@ -39,6 +43,8 @@ _CLOSED_IPV6 = tuple(
     )
 )
 _NAT64 = IPv6Network("64:ff9b::/96")
+_REFRESH_SECONDS = 1.0
+_HOW_TO_ALLOW = "add its network to the setting allow_networks to allow it"
 
 
 class AddressRefused(OSError):
@@ -49,28 +55,48 @@ class AddressRefused(OSError):
 
 
 class AddressGuard:
-    """Refuses every address that is not globally reachable, unless it lies in one of the `allowed` networks."""
+    """Refuses addresses of this machine and those that are not globally reachable, except in the `allowed` networks."""
 
     def __init__(self, allowed: Iterable[Network] = ()) -> None:
         self._allowed = tuple(allowed)
-        self._find_refusal = lru_cache(maxsize=4096)(self._explain_refusal)  # the answer for an address never changes
+        self._classify = lru_cache(maxsize=4096)(self._classify_address)  # the answer for an address never changes
+        self._own: frozenset[str] = frozenset()
+        self._read_at = -math.inf
 
     def check(self, address: str) -> None:
         """Raise AddressRefused unless the guard allows a connection to `address`."""
-        if refusal := self._find_refusal(address):
+        refusal, reached = self._classify(address)
+        if not refusal and reached and reached in self._read_own_addresses():
+            refusal = f"{address} is an address of this machine; {_HOW_TO_ALLOW}"
+        if refusal:
             raise AddressRefused(refusal)
 
-    def _explain_refusal(self, address: str) -> str | None:
+    def _classify_address(self, address: str) -> tuple[str | None, str | None]:
+        """Return why an address is refused; for an open one, the address that is reached unless a setting allows it."""
         if "%" in address:
-            return f"{address} is valid on one local network only"
+            return f"{address} is valid on one local network only", None
         try:
             parsed = ip_address(address)
         except ValueError:
-            return f"{address!r} is not a network address"
+            return f"{address!r} is not a network address", None
         reached = _embedded_ipv4(parsed) or parsed
-        if any(parsed in network or reached in network for network in self._allowed) or _is_open(reached):
-            return None
-        return f"{address} is a private or reserved address; add its network to the setting allow_networks to allow it"
+        if any(parsed in network or reached in network for network in self._allowed):
+            return None, None
+        if _is_open(reached):
+            return None, str(reached)
+        return f"{address} is a private or reserved address; {_HOW_TO_ALLOW}", None
+
+    def _read_own_addresses(self) -> frozenset[str]:
+        """Return the addresses of all interfaces. They may change while the program runs."""
+        import psutil  # the import takes long, and most commands use no network
+
+        now = time.monotonic()
+        if now - self._read_at >= _REFRESH_SECONDS:
+            families = (socket.AF_INET, socket.AF_INET6)
+            known = (entry for entries in psutil.net_if_addrs().values() for entry in entries)
+            self._own = frozenset(entry.address.partition("%")[0] for entry in known if entry.family in families)
+            self._read_at = now
+        return self._own
 
 
 def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
