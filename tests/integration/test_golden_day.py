@@ -121,7 +121,8 @@ async def test_a_kill_between_items_and_index_leaves_neither_and_a_rerun_gives_t
     try:
         for table in ("items", "item_observations", "daily_index", "days_read"):
             assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0
-        assert await connection.fetchval("SELECT status FROM runs") == "running"
+        (run,) = json.loads((await program("runs", "--json")).stdout)["runs"]
+        assert run["status"] == "running"
         refused = await program("ingest", "govuk", "--date", "2026-07-13")
         assert refused.returncode == 2
         assert "run 1 of it is under way" in refused.stderr
@@ -130,9 +131,8 @@ async def test_a_kill_between_items_and_index_leaves_neither_and_a_rerun_gives_t
         own = Settings(database_url=database_url, data_dir=tmp_path / "data")
         async with open_database_context(own) as context:
             assert await rescue_expired(context) == 2
-        assert [tuple(row) for row in await connection.fetch("SELECT status, reason FROM runs")] == [
-            ("failed", "worker_lost")
-        ]
+        (run,) = json.loads((await program("runs", "--json")).stdout)["runs"]
+        assert (run["status"], run["reason"]) == ("failed", "worker_lost")
         serve_recording(site, turned=True)
         assert (await program("ingest", "govuk", "--date", "2026-07-13")).returncode == 0
         assert await day(program) == expected()

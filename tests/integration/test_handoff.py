@@ -138,11 +138,9 @@ async def test_a_dated_run_hands_off_its_items(make_settings: Callable[..., Sett
         make_settings(), [govuk_page("/a"), govuk_page("/b")], at=NIGHT, fetch_items=None
     ) as harness:
         await harness.ingest()
-        async with harness.runtime.context.database.connection() as connection:
-            rows = await connection.fetch("SELECT status, reason_code, scrape_run_id FROM ingestion_handoffs")
-            waiting = await connection.fetchval("SELECT count(*) FROM ingestion_jobs WHERE status = 'queued'")
-    assert [tuple(row) for row in rows] == [("completed", "ingestion_job_queued", 1)] * 2
-    assert waiting == 2
+        found = (await harness.operations.handoffs.list_handoffs(HandoffFilter())).handoffs
+    handed = [(one.status, one.reason_code, one.scrape_run_id, one.job_status) for one in found]
+    assert handed == [("completed", "ingestion_job_queued", 1, "queued")] * 2
 
 
 async def test_items_whose_pages_are_not_fetched_are_skipped_with_their_reason(site: Site, harness: AppHarness) -> None:

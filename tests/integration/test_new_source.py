@@ -69,10 +69,8 @@ def spoil_partition(kind_file: Path, path: str) -> None:
     assert kind_file.read_text() != text
 
 
-async def count_sources(database: Database) -> int:
-    async with database.connection() as connection:
-        count: int = await connection.fetchval("SELECT count(*) FROM sources")
-        return count
+async def count_sources(program: Program) -> int:
+    return len(json.loads((await program("source", "list", "--json")).stdout)["sources"])
 
 
 @pytest.mark.usefixtures("database", "kind_file")
@@ -181,7 +179,7 @@ async def test_the_command_refuses_bad_settings_and_saves_nothing(
     refused = await program(*words)
     assert refused.returncode == 2
     assert re.fullmatch(rf"headwater: Source news: {field}: .*{why}.*\n", refused.stderr)
-    assert await count_sources(database) == 0
+    assert await count_sources(program) == 0
 
 
 @pytest.fixture
@@ -208,7 +206,7 @@ async def post(
 Post = Callable[[dict[str, object]], Awaitable[tuple[int, str]]]
 
 
-async def test_the_api_refuses_bad_settings_and_saves_nothing(site: Site, post: Post, database: Database) -> None:
+async def test_the_api_refuses_bad_settings_and_saves_nothing(site: Site, post: Post, program: Program) -> None:
     """Issue 5: the error names the source and the field, for a feed and for other kinds."""
     site.answers[FEED] = rss()
     for field, (value, why) in BAD.items():
@@ -224,10 +222,10 @@ async def test_the_api_refuses_bad_settings_and_saves_nothing(site: Site, post: 
         {"kind": "nothing", "name": "x"},
     ):
         assert (await post(body))[0] == 422
-    assert await count_sources(database) == 0
+    assert await count_sources(program) == 0
     assert await post({"kind": "manual", "name": "by-hand"}) == (201, "by-hand")
     assert (await post({"kind": "manual", "name": "by-hand"}))[0] == 409
-    assert await count_sources(database) == 1
+    assert await count_sources(program) == 1
 
 
 async def test_a_row_with_broken_settings_fails_its_polls_and_loses_nothing(site: Site, harness: AppHarness) -> None:
@@ -268,7 +266,7 @@ async def test_a_broken_kind_does_not_affect_other_kinds(
     assert "Source x: the kind 'broken' cannot be loaded (nosuchmodule:Kind: ModuleNotFoundError" in refused.stderr
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     assert (await program("source", "sync", "votes")).returncode == 0
-    assert await count_sources(database) == 1
+    assert await count_sources(program) == 1
 
 
 class UndatedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
