@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf fuzz docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types, import rules, prose and docker/"
 	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract and -pdf measure a part"
+	@echo "make fuzz    set up, then read changed inputs with each parser (ARGS=\"--target feed --seconds 300\")"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
@@ -61,6 +62,9 @@ bench-extract: setup
 
 bench-pdf: setup
 	@$(BIN)/python -m bench.pdfs $(ARGS)
+
+fuzz: setup
+	@$(BIN)/python -m tools.fuzz $(ARGS)
 
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md

@@ -55,7 +55,7 @@ def _parse(body: bytes, url: str) -> _CrsReport:
     except msgspec.ValidationError as error:
         message = f"The record of a report has an unknown schema ({error})."
         raise Unreadable(message, reason=Reason.UNKNOWN_SCHEMA, url=url) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Unreadable(f"The record is not JSON: {error}.", url=url) from None
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 _MAX_DEPTH = 20
+_MAX_NUMBER = 2**63 - 1  # the largest one that fits in a message of the sandbox
 _ENTRY_KEYS = ("name", "kind", "enabled", "settings")
 # Many addresses of feeds contain these words. They do not distinguish one source from another.
 _COMMON_WORDS = frozenset(
@@ -279,6 +280,8 @@ def _read_node(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
         raise ValueError(f"{node.value}: is not what its tag says") from None
     if isinstance(value, date):  # a datetime is a date too
         return node.value
+    if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+        raise ValueError(f"{node.value[:40]}: must be a number from -{_MAX_NUMBER} to {_MAX_NUMBER}")
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise ValueError(f"{node.value}: is not text, a number, true or false")

@@ -1,0 +1,1 @@
+"""A fuzzer of the readers of bytes from outside: `make fuzz ARGS="--target feed --seconds 300"`."""
