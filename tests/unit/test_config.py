@@ -1,5 +1,7 @@
 """Settings: one table, three origins, clear refusals (issue 2)."""
 
+import contextlib
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from headwater.core.settings import Settings, load, markdown, masked, split_conn
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file to another user")
 
 
 def test_the_environment_overrides_the_file_and_the_file_the_default(tmp_path: Path) -> None:
@@ -50,6 +53,37 @@ def test_a_bad_setting_is_refused_by_name_with_what_to_do(
     with refused(Reason.BAD_SETTING, named) as caught:
         load({variable: value}, tmp_path)
     assert variable.removeprefix("HEADWATER_").lower() in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "is_refused"),
+    [
+        (0o644, None, None, False),
+        (0o600, None, None, False),
+        (0o646, None, None, True),
+        pytest.param(0o664, None, 12345, True, marks=needs_root),
+        pytest.param(0o664, 54321, 54321, True, marks=needs_root),
+        pytest.param(0o600, 54321, None, True, marks=needs_root),
+    ],
+)
+def test_a_settings_file_that_others_own_or_can_write_is_refused(
+    mode: int, owner: int | None, group: int | None, is_refused: bool, tmp_path: Path
+) -> None:
+    """Issue 21: it names folders, addresses and the program of the browser."""
+    path = tmp_path / "headwater.toml"
+    path.write_text("fetch_workers = 3\n")
+    os.chown(path, -1 if owner is None else owner, -1 if group is None else group)
+    path.chmod(mode)
+    with refused(Reason.BAD_SETTING, str(path)) if is_refused else contextlib.nullcontext():
+        assert load({}, tmp_path).settings.fetch_workers == 3
+
+
+@needs_root
+def test_a_file_that_only_the_private_group_of_its_owner_can_write_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text("fetch_workers = 3\n")
+    path.chmod(0o664)  # root and its group of the same number
+    assert load({}, tmp_path).settings.fetch_workers == 3
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +23,23 @@ def test_bytes_go_where_the_source_says_and_come_back(tmp_path: Path) -> None:
     assert raw.sha256 == hashlib.sha256(b"<bill/>").digest()
     assert raw.size == 7
     assert corpus.read(raw.path) == b"<bill/>"
+
+
+@pytest.mark.parametrize(("umask", "file", "folder"), [(0, 0o640, 0o750), (0o077, 0o600, 0o700)])
+def test_only_the_owner_writes_raw_files_and_only_its_group_reads_them(
+    umask: int, file: int, folder: int, tmp_path: Path
+) -> None:
+    """Issue 21."""
+    before = os.umask(umask)
+    try:
+        corpus = Corpus(tmp_path / "data" / "corpus")
+        corpus.write("s", "a/b", b"one")
+        corpus.write("s", "a/b", b"two")
+        corpus.copy("s/bodies/raw/a/b", "s/bodies/raw/c/d")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "data").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (folder if path.is_dir() else file), path
 
 
 def test_a_second_write_replaces_the_first_and_leaves_no_draft(tmp_path: Path) -> None:

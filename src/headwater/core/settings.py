@@ -6,9 +6,11 @@ from its default. `headwater config` prints all settings. `make docs` generates 
 """
 
 import difflib
+import grp
 import ipaddress
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -294,7 +296,9 @@ def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, Mapp
     named = environment.get(FILE_VARIABLE)
     path = Path(named) if named else folder / SETTINGS_FILE
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            _refuse_file_of_others(path, os.fstat(file.fileno()))
+            return path, tomllib.load(file)
     except FileNotFoundError:
         if named:
             raise OperatorError(f"{FILE_VARIABLE} names {path}, which does not exist.") from None
@@ -303,6 +307,25 @@ def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, Mapp
         raise OperatorError(f"The settings file {path} cannot be read: {error}.", reason=Reason.BAD_SETTING) from None
     except tomllib.TOMLDecodeError as error:
         raise OperatorError(f"The settings file {path} is not TOML: {error}.") from None
+
+
+def _refuse_file_of_others(path: Path, status: os.stat_result) -> None:
+    """Refuse settings that another user may have written, because they name addresses, folders and programs."""
+    if status.st_uid not in (0, os.geteuid()):
+        why, fix = f"belongs to another user (number {status.st_uid})", f"chown {os.geteuid()} {path}"
+    elif status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_private_group(status)):
+        why, fix = f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})", f"chmod go-w {path}"
+    else:
+        return
+    raise OperatorError(f"The settings file {path} {why}. Check its content, then run: {fix}")
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Return whether the group of a file has only its owner, as on systems that make a group for each user."""
+    try:
+        return status.st_gid == status.st_uid and not grp.getgrgid(status.st_gid).gr_mem
+    except KeyError:
+        return False
 
 
 def masked(setting: Field[Any], value: object) -> str:

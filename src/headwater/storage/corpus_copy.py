@@ -18,12 +18,14 @@ from pathlib import Path, PurePosixPath
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.storage.folder import (
+    FILE_MODE,
     RAW,
     REPLACED,
     TEMPORARY,
     Corpus,
     RawFile,
     link_or_copy,
+    make_folders,
     matches,
     path_hash,
     replaced_prefix,
@@ -55,7 +57,7 @@ class CorpusCopy:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep all versions of raw files during the block."""
-        self.corpus.folder.mkdir(parents=True, exist_ok=True)
+        make_folders(self.corpus.folder)
         with self.corpus.open_lock(exclusive=True) as lock:
             _lock(lock.fileno())
             self._remove_replaced()  # a killed backup may have left some
@@ -117,7 +119,7 @@ class CorpusCopy:
             return False
         copy = self._target / path
         if copy.parent not in self._folders:
-            copy.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(copy.parent)
             self._folders.add(copy.parent)
         try:
             link_or_copy(self.corpus.folder / path, copy)
@@ -186,12 +188,13 @@ def copy_known_files(source: Path, target: Path, raws: Iterable[RawFile]) -> lis
 
 def _copy(file: Path, copy: Path) -> bytes:
     digest = hashlib.sha256()
-    copy.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(copy.parent)
     with file.open("rb") as reading, copy.open("xb") as writing:
         while chunk := reading.read(_CHUNK):
             digest.update(chunk)
             writing.write(chunk)
     shutil.copystat(file, copy)
+    copy.chmod(FILE_MODE)
     return digest.digest()
 
 

@@ -26,6 +26,7 @@ RAW = ("bodies", "raw")
 TEMPORARY = ".tmp"
 LOCK = ".lock"
 REPLACED = "replaced"
+FILE_MODE, FOLDER_MODE = 0o640, 0o750  # raw files are for Headwater and for readers of its group
 _DRAFT_BYTES = 16
 _DRAFT = re.compile(rf"[0-9a-f]{{{_DRAFT_BYTES * 2}}}")
 
@@ -66,8 +67,8 @@ class Corpus:
         target = self.folder / relative
         temporary = self.folder.joinpath(source, *RAW, TEMPORARY, secrets.token_hex(_DRAFT_BYTES))
         try:
-            _make_folders(temporary.parent)
-            _make_folders(target.parent)
+            make_folders(temporary.parent)
+            make_folders(target.parent)
             _write_durably(temporary, body)
             if not still_ours():
                 raise TimeoutError("the disk took too long")
@@ -95,7 +96,7 @@ class Corpus:
         """Open the file that a running backup locks. The corpus folder must exist."""
         path = self.folder / LOCK
         if not path.exists():
-            path.touch()
+            path.touch(FILE_MODE)
             owner = self.folder.stat()
             if os.geteuid() == 0:  # fetchers of another user need the file too
                 os.chown(path, owner.st_uid, owner.st_gid)
@@ -124,7 +125,7 @@ class Corpus:
         if source == place or not source.exists():
             return
         try:
-            _make_folders(place.parent)
+            make_folders(place.parent)
             place.unlink(missing_ok=True)  # a copy that a kill may have cut
             link_or_copy(source, place)
             with place.open("rb") as file:
@@ -216,6 +217,15 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder and its parents. Each new folder is flushed into its parent, to survive a power cut."""
+    if folder.is_dir():
+        return
+    make_folders(folder.parent)
+    folder.mkdir(FOLDER_MODE, exist_ok=True)
+    _flush_folder(folder.parent)
+
+
 def _set_aside(target: Path, path: str, folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):  # the file is new
         link_or_copy(target, folder / f"{replaced_prefix(path)}{secrets.token_hex(_DRAFT_BYTES)}")
@@ -261,17 +271,9 @@ def _remove(folder: int, name: str) -> bool:
     return True
 
 
-def _make_folders(folder: Path) -> None:
-    """Make a folder and its parents. Each new folder is flushed into its parent, to survive a power cut."""
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _flush_folder(folder.parent)
-
-
 def _write_durably(path: Path, body: bytes) -> None:
-    with path.open("xb") as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(descriptor, "wb") as file:
         file.write(body)
         file.flush()
         os.fsync(file.fileno())

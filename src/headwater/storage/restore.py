@@ -24,7 +24,7 @@ from headwater.db.pool import Connection, describe_place, open_database
 from headwater.storage import backup
 from headwater.storage.backup import CORPUS, DATABASE, MANIFEST, Manifest, OnStep, outages_as_operator_errors, pages
 from headwater.storage.corpus_copy import copy_files, copy_known_files, is_missing, list_raw_files, measure
-from headwater.storage.folder import LOCK, RawFile
+from headwater.storage.folder import LOCK, RawFile, make_folders
 
 _RESTORING = ".restoring"
 _MAX_NAMED = 3
@@ -153,7 +153,7 @@ def _temporary_corpus(data: Path) -> Iterator[Path]:
     folder = data / "corpus" / _RESTORING
     if folder.exists():
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    make_folders(folder)
     try:
         yield folder
     finally:
