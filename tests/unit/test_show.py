@@ -217,7 +217,13 @@ def test_the_commands_that_the_demo_shows_can_be_pasted(
     program = "/opt/some where/headwater"
     monkeypatch.setattr("sys.argv", [program])
     monkeypatch.setattr("os.access", lambda *_: True)
-    demo.show_addresses("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
+    demo.show_addresses(
+        "http://127.0.0.1:1/ui/sign-in?code=abc",
+        "http://127.0.0.1:1",
+        "http://127.0.0.1:2",
+        ["a.demo.test"],
+        Path("/data"),
+    )
     printed = capsys.readouterr().out
     assert "`" not in printed
     assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [

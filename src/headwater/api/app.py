@@ -16,7 +16,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api.changes import add_changes, add_webhooks
-from headwater.api.common import ErrorAnswer, ErrorBody, Health
+from headwater.api.common import PAGES, ErrorAnswer, ErrorBody, Health
 from headwater.api.days import add_days, add_runs
 from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
@@ -73,6 +73,11 @@ def make_app(operations: Operations) -> FastAPI:
     return app
 
 
+def find_status(reason: Reason) -> int:
+    """Return the HTTP status of an error with a reason."""
+    return _STATUS.get(reason, 422)
+
+
 def _refuse_unknown_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have. An ignored filter would give a wrong answer."""
     route = request.scope["route"]
@@ -105,7 +110,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
         run_id = error.run_id if isinstance(error, RunUnderWay) else None
-        answer = _error(_STATUS.get(error.reason, 422), error.reason, str(error), run_id)
+        answer = _error(find_status(error.reason), error.reason, str(error), run_id)
         if error.reason is Reason.BUSY:
             answer.headers["Retry-After"] = _RETRY_AFTER_SECONDS
         return answer
@@ -169,8 +174,10 @@ def _require_token(app: FastAPI, operations: Operations) -> None:
         """Check token and size before the body is read."""
         if request.method in ("GET", "HEAD", "OPTIONS"):
             return await call_next(request)
+        is_form = request.scope["path"].startswith(PAGES)  # the pages check their forms by session
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not secrets.compare_digest(value.strip().encode(), token):
+        is_known = scheme.lower() == "bearer" and secrets.compare_digest(value.strip().encode(), token)
+        if not (is_form or is_known):
             return _error(401, Reason.TOKEN_REQUIRED, WRITE_HELP)
         length = request.headers.get("content-length", "" if "transfer-encoding" in request.headers else "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:

@@ -9,6 +9,8 @@ from headwater.core.dates import parse_moment
 from headwater.core.record import record
 from headwater.documents.operations import ContentFilter
 
+PAGES = "/ui/"
+"""The pages are below this path. They are another door, which checks its own access."""
 TOKEN = [Depends(HTTPBearer(auto_error=False))]
 """The dependencies of a route that writes. OpenAPI shows them; `api/app.py` checks the token itself."""
 

@@ -51,6 +51,10 @@ class LocalOperations:
         self.changes = ChangeOperations(context)
         self.webhooks: WebhookOperations = WebhookOperations(context)
 
+    def now(self) -> datetime:
+        """Return the time of the database, by which all doors show and compare times."""
+        return self._context.clock.now()
+
     async def why(self, url: str) -> Why:
         """Return everything that is known about a URL: its sources, its end and the reason, and what happens next."""
         return await explain(self._context, url, self._open_sandbox())

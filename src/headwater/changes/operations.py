@@ -168,6 +168,10 @@ class ChangeOperations:
         """Return the cursor before the first change of the last hours."""
         return changes.format_cursor(await self._feed.find_position(self._clock.now() - age))
 
+    async def find_last_cursor(self) -> str:
+        """Return the cursor after the last committed change."""
+        return changes.format_cursor(await self._feed.find_end())
+
     async def follow(self, since: str) -> AsyncIterator[Change]:
         """Yield changes after a cursor, day or time, and wait for new ones."""
         position = await self._feed.find_start(since)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -91,13 +92,16 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command(rich_help_panel=RUN)
 def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
-    from headwater.api import make_app
     from headwater.app.roles import RoleName, serve
+    from headwater.web import SignInLinks, make_app
+
+    links = SignInLinks()
 
     def ready(address: str) -> None:
         console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
+        console.print(f"This link signs in once, within ten minutes: {links.make(address)}")
 
-    run(serve(settings_with_logs(), list(RoleName), make_app, update_schema=True, on_ready=ready))
+    run(serve(settings_with_logs(), list(RoleName), partial(make_app, links=links), update_schema=True, on_ready=ready))
 
 
 @app.command(rich_help_panel=RUN)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,20 +67,22 @@ async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
 
 async def _stay(opened: "Demo", report: dict[str, Any] | None) -> None:
     """Serve until a signal. Shows the addresses first, as text or as part of the JSON report."""
-    from headwater.api import make_app
     from headwater.app.roles import RoleName, serve
+    from headwater.web import SignInLinks, make_app
+
+    links = SignInLinks()
 
     def ready(api: str) -> None:
         if report is not None:
             addresses = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
             print_json(report | addresses)
         else:
-            show_addresses(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
+            show_addresses(links.make(api), api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
 
     await serve(
         opened.settings,
         [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.DELIVERER, RoleName.MAINTENANCE],
-        make_app,
+        partial(make_app, links=links),
         on_ready=ready,
     )
 
@@ -154,9 +157,10 @@ def _articles(totals: "CanonicalTotals") -> None:
         console.print(wrap(text, "  "))
 
 
-def show_addresses(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
+def show_addresses(link: str, api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     """Show where the demo is served, and commands to explore it."""
     console.print(f"\nHeadwater listens on {api} (OpenAPI at /docs).")
+    console.print(f"This link signs in once, within ten minutes: {link}")
     console.print(f"The small web listens on {web}, which lists its hosts:")
     console.print(wrap(", ".join(hosts), "  "))
     console.print("Ctrl-C stops both. Look around, for example with:")

@@ -1,0 +1,185 @@
+"""The app with API and pages. The pages are below /ui, and their headers forbid scripts and loads from elsewhere."""
+
+import ipaddress
+
+import structlog
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.api import make_app as make_api
+from headwater.api.app import find_status
+from headwater.app.operations import DATABASE_AWAY, Operations
+from headwater.app.token import get_api_token
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.web import live, sessions, sign_in, today, urls
+from headwater.web.sessions import ROOT, Sessions, SignInLinks
+from headwater.web.view import Forbidden, View, find_session
+
+log = structlog.get_logger()
+FIRST_PAGE = f"{ROOT}/today"
+_MODULES = (sign_in, live, today, urls)
+_STATIC_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_FOREVER = "public, max-age=31536000, immutable"
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Without a referrer, browsers would send forms with the origin `null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def make_app(operations: Operations, links: SignInLinks | None = None) -> FastAPI:
+    """Make the app that serves these operations as API and as pages. Operators sign in by `links`."""
+    app = make_api(operations)
+    anyone_reads = _is_loopback(operations.settings.listen_host)
+    known = Sessions(
+        get_api_token(operations.settings), operations.now, links or SignInLinks(), anyone_reads=anyone_reads
+    )
+    view = View(operations, known)
+    app.mount(ROOT, _SecurityHeaders(_make_pages(view)))
+
+    @app.get("/", include_in_schema=False)
+    async def lead_to_first_page() -> RedirectResponse:
+        return RedirectResponse(FIRST_PAGE)
+
+    answer_as_api = app.exception_handlers[HTTPException]
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        """Show a browser a page, and other programs the error of the API."""
+        if "text/html" in request.headers.get("accept", ""):
+            response = await _error_page(view, request, error.status_code, f"{error.detail}.")
+            response.headers.update(_HEADERS)
+            return response
+        answer: Response = await answer_as_api(request, error)  # type: ignore[misc]
+        return answer
+
+    return app
+
+
+def _make_pages(view: View) -> FastAPI:
+    pages = FastAPI(openapi_url=None, dependencies=[Depends(_Guard(view.sessions))])
+    _add_error_handlers(pages, view)
+    _add_static(pages, view)
+    for module in _MODULES:
+        module.add_pages(pages, view)
+
+    @pages.get("/")
+    async def lead_to_first_page() -> RedirectResponse:
+        return RedirectResponse(FIRST_PAGE)
+
+    return pages
+
+
+class _Guard:
+    """Finds the session of each request, and refuses requests that it does not permit."""
+
+    def __init__(self, known: Sessions) -> None:
+        self._sessions = known
+
+    async def __call__(self, request: Request) -> None:
+        session = request.state.session = await self._sessions.read(request)
+        tags = request.scope["route"].tags
+        if request.method in sessions.SAFE_METHODS:
+            if session.scope < sessions.Scope.READ and sessions.OPEN not in tags:
+                raise Forbidden
+            return
+        if not sessions.is_from_here(request):
+            raise HeadwaterError("The form came from another site, so it changed nothing.", reason=Reason.BAD_REQUEST)
+        if sessions.OPEN in tags:
+            return
+        if session.scope < (sessions.Scope.ADMIN if sessions.ADMIN in tags else sessions.Scope.WRITE):
+            raise Forbidden
+        if not sessions.has_csrf_token(session, await request.form()):
+            raise HeadwaterError(
+                "The form is not of this session, so it changed nothing. Load its page again.",
+                reason=Reason.BAD_REQUEST,
+            )
+
+
+def _add_static(pages: FastAPI, view: View) -> None:
+    @pages.get("/static/{name}", tags=[sessions.OPEN])
+    async def static(name: str) -> Response:
+        """Return the style sheet, the script or the icon. Its address changes with its bytes."""
+        body = view.static.get(name)
+        if body is None:
+            raise HTTPException(404, "There is no such file")
+        kind = _STATIC_TYPES[name.rpartition(".")[2]]
+        return Response(body, media_type=f"{kind}; charset=utf-8", headers={"Cache-Control": _FOREVER})
+
+
+def _add_error_handlers(pages: FastAPI, view: View) -> None:
+    @pages.exception_handler(Forbidden)
+    async def forbidden(request: Request, _: Forbidden) -> Response:
+        session = find_session(request)
+        if not session.is_signed_in and request.method in sessions.SAFE_METHODS:
+            return RedirectResponse(sign_in.address(request), 303)
+        return await _error_page(view, request, 403, "Sign in with a token that permits this.")
+
+    @pages.exception_handler(HeadwaterError)
+    async def refused(request: Request, error: HeadwaterError) -> Response:
+        return await _error_page(view, request, find_status(error.reason), str(error), error.reason)
+
+    @pages.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        return await _error_page(view, request, 422, f"{first['loc'][-1]}: {first['msg']}.", Reason.BAD_REQUEST)
+
+    @pages.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        return await _error_page(view, request, error.status_code, f"{error.detail}.")
+
+    @pages.exception_handler(Exception)
+    async def broken(request: Request, _: Exception) -> Response:
+        return await _error_page(view, request, 500, Reason.INTERNAL.sentence, Reason.INTERNAL)
+
+    async def database_away(request: Request, error: Exception) -> Response:
+        log.warning("web.database_away", path=request.url.path, error=f"{type(error).__name__}: {error}")
+        return await _error_page(view, request, 503, Reason.DATABASE_UNREACHABLE.sentence, Reason.DATABASE_UNREACHABLE)
+
+    for away in DATABASE_AWAY:
+        pages.add_exception_handler(away, database_away)
+
+
+async def _error_page(
+    view: View, request: Request, status: int, message: str, reason: Reason | None = None
+) -> Response:
+    if not hasattr(request.state, "session"):  # no route was found, so the guard did not run
+        request.state.session = await view.sessions.read(request)
+    return view.page(request, "error.html", status, code=status, message=message, reason=reason)
+
+
+class _SecurityHeaders:
+    """Adds the headers that keep text from outside from acting. A page that sets one of them keeps its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "private, no-cache")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,113 @@
+"""Live parts of pages: a stream of server-sent events reports that a topic has changed, and the script loads the parts.
+
+One task reads a topic for all open pages, and only while there are some. Without JavaScript, a page shows the state of
+its load.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
+
+from headwater.app.operations import DATABASE_AWAY, Operations
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.web.view import View
+
+MAX_STREAMS = 100
+_READ_SECONDS = 2.0
+_ALIVE_SECONDS = 15.0  # a comment shows the connection that it is in use
+_RETRY_MILLISECONDS = 5000
+
+ReadState = Callable[[Operations], Awaitable[object]]
+
+
+async def _read_changes(operations: Operations) -> object:
+    return await operations.changes.find_last_cursor()
+
+
+# The state of each topic. A page names its topic; when the state differs, its live parts are loaded again.
+TOPICS: dict[str, ReadState] = {"documents": _read_changes}
+
+
+@dataclass(slots=True)
+class _Topic:
+    state: str = ""
+    readers: int = 0
+    task: asyncio.Task[None] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Hub:
+    """Reads the topics that open pages show."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._topics = {name: _Topic() for name in TOPICS}
+
+    def count_streams(self) -> int:
+        """Return the number of open streams."""
+        return sum(topic.readers for topic in self._topics.values())
+
+    async def follow(self, name: str) -> AsyncIterator[str]:
+        """Yield the events of a topic: its state now, and each later one."""
+        topic = self._topics[name]
+        topic.readers += 1
+        if topic.task is None:
+            topic.state = ""
+            topic.task = asyncio.create_task(self._watch(name, topic))
+        try:
+            yield f"retry: {_RETRY_MILLISECONDS}\n\n"
+            sent = ""
+            while self._operations.is_ready():
+                changed = topic.changed
+                if topic.state != sent:
+                    sent = topic.state
+                    yield f"data: {sent}\n\n"
+                    continue
+                try:
+                    async with asyncio.timeout(_ALIVE_SECONDS):
+                        await changed.wait()
+                except TimeoutError:
+                    yield ":\n\n"
+        finally:
+            topic.readers -= 1
+            if not topic.readers and topic.task:
+                topic.task.cancel()
+                topic.task = None
+
+    async def _watch(self, name: str, topic: _Topic) -> None:
+        while True:
+            with contextlib.suppress(*DATABASE_AWAY, TimeoutError, HeadwaterError):
+                state = repr(await TOPICS[name](self._operations))
+                digest = hashlib.sha256(state.encode()).hexdigest()[:16]
+                if digest != topic.state:
+                    topic.state = digest
+                    self._wake(topic)
+            if not self._operations.is_ready():
+                self._wake(topic)
+                return
+            await asyncio.sleep(_READ_SECONDS)
+
+    @staticmethod
+    def _wake(topic: _Topic) -> None:
+        topic.changed.set()
+        topic.changed = asyncio.Event()
+
+
+def add_pages(app: FastAPI, view: View) -> None:
+    """Add the stream."""
+    hub = Hub(view.operations)
+
+    @app.get("/live/{topic}")
+    async def live(request: Request, topic: str) -> StreamingResponse:
+        if topic not in TOPICS:
+            raise HeadwaterError("There is no such topic.", reason=Reason.UNKNOWN_PATH)
+        if hub.count_streams() >= MAX_STREAMS:
+            raise HeadwaterError("Too many pages are open. They show the state of their load.", reason=Reason.BUSY)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(hub.follow(topic), media_type="text/event-stream", headers=headers)

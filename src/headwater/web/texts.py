@@ -1,0 +1,90 @@
+"""Texts and addresses from outside, as parts of a page that cannot act: filters of the templates."""
+
+import re
+from datetime import datetime
+from urllib.parse import urlencode, urlsplit
+
+from markupsafe import Markup, escape
+
+from headwater.core.text import format_distance
+
+# A terminal reads these sequences as commands. A browser shows their letters, which are noise.
+_TERMINAL_SEQUENCE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
+# Control characters, and the marks that change the direction of the text around them. Joiners stay: scripts need them.
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_HIT = re.compile("⟦([^⟦⟧]*)⟧")
+_ELLIPSIS = "…"
+
+
+def clean(text: object) -> str:
+    """Return a text without terminal sequences, control characters and direction marks."""
+    return _INVISIBLE.sub("", _TERMINAL_SEQUENCE.sub("", str(text)))
+
+
+def plain(text: object, limit: int | None = None) -> Markup:
+    """Return a text from outside as one line that only shows it. Its direction does not touch the text around it."""
+    line = " ".join(clean(text).split())
+    return Markup("<bdi>{}</bdi>").format(shorten(line, limit) if limit else line)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text at a space, to at most `limit` characters with the ellipsis."""
+    if len(text) <= limit:
+        return text
+    head, _, _ = text[:limit].rpartition(" ")
+    return (head if len(head) > limit // 2 else text[: limit - 1]).rstrip(" ,;:.-") + _ELLIPSIS
+
+
+def is_web_address(url: object) -> bool:
+    """Return whether a browser may follow an address from outside."""
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def outside(url: object, label: object = None, limit: int = 100) -> Markup:
+    """Return a link to another site, or only the text of an address that is none of the web."""
+    shown = plain(url if label is None else label, limit)
+    if not is_web_address(url):
+        return shown
+    return Markup('<a href="{}" class="outside" rel="noopener noreferrer nofollow">{}</a>').format(clean(url), shown)
+
+
+def marked(text: object) -> Markup:
+    """Return the words around the hits of a search. The hits are between ⟦ and ⟧."""
+    line = str(escape(" ".join(clean(text).split())))
+    found = _HIT.sub(r"<mark>\1</mark>", line).replace("⟦", "").replace("⟧", "")
+    return Markup(f"<bdi>{found}</bdi>")  # noqa: S704 - escaped above
+
+
+def query_string(**values: object) -> str:
+    """Return the query string of the values that are set, with its question mark."""
+    chosen = {name: value for name, value in values.items() if value is not None and value != ""}
+    return "?" + urlencode(chosen) if chosen else ""
+
+
+def moment(when: datetime | None, now: datetime, *, words: bool = False) -> Markup:
+    """Return a time element. It shows the time of day, or the day if it is not today, or with `words` the distance."""
+    if when is None:
+        return Markup('<span class="none">never</span>')
+    age = format_distance(when, now)
+    day = f"{when:%H:%M}" if when.date() == now.date() else f"{when.day} {when:%b}"
+    if when.year != now.year:
+        day += f" {when.year}"
+    shown, other = (age, f"{when:%Y-%m-%d %H:%M:%S} UTC") if words else (day, f"{when:%Y-%m-%d %H:%M:%S} UTC, {age}")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(when.isoformat(), other, shown)
+
+
+def size(number: float) -> str:
+    """Write a number of bytes for a person."""
+    if number < 1000:
+        return f"{number:.0f} bytes"
+    power = min(4, (len(str(int(number))) - 1) // 3)
+    return f"{number / 1000**power:.3g} {' kMGT'[power]}B"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with its noun: 1 document, 2,400 documents."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,123 @@
+"""The view: renders templates for a request, and answers forms."""
+
+import base64
+import binascii
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import resources
+from urllib.parse import quote
+
+import jinja2
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from headwater import __version__
+from headwater.app.operations import Operations
+from headwater.core.text import format_duration
+from headwater.web import charts, texts
+from headwater.web.sessions import ROOT, Session, Sessions, cookie_name, set_cookie
+
+_NOTICE_LASTS = timedelta(seconds=30)
+_MAX_NOTICE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationEntry:
+    """A page in the navigation. `key` is the name by which its templates mark it as the present one."""
+
+    key: str
+    label: str
+    path: str
+    needs_write: bool = False
+
+
+# A page is here from the commit on that adds it.
+NAVIGATION = (
+    NavigationEntry("today", "Today", "/today"),
+    NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
+)
+
+
+class Forbidden(Exception):
+    """The session may not do this."""
+
+
+class View:
+    """Renders pages. Each page module gets one."""
+
+    def __init__(self, operations: Operations, sessions: Sessions) -> None:
+        self.operations = operations
+        self.sessions = sessions
+        self.static = {file.name: file.read_bytes() for file in _list_static()}
+        self._environment = _make_environment(self.static)
+
+    def now(self) -> datetime:
+        """Return the time of the database."""
+        return self.operations.now()
+
+    def page(self, request: Request, template: str, status: int = 200, **values: object) -> HTMLResponse:
+        """Render a template. It may use the filters of `web/texts.py` and the macros of `macros.html`."""
+        session = find_session(request)
+        notice = _read_notice(request)
+        body = self._environment.get_template(template).render(
+            values,
+            session=session,
+            navigation=[entry for entry in NAVIGATION if session.can_write or not entry.needs_write],
+            now=self.now(),
+            here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            notice=notice,
+        )
+        response = HTMLResponse(body, status)
+        if notice:
+            response.delete_cookie(cookie_name(request, "notice"), path="/", httponly=True, samesite="strict")
+        return response
+
+    def redirect(self, request: Request, path: str, notice: str = "") -> RedirectResponse:
+        """Answer a form: lead to a page below the root, which shows the notice once."""
+        response = RedirectResponse(ROOT + path, 303)
+        if notice:
+            coded = base64.urlsafe_b64encode(notice[:_MAX_NOTICE].encode()).decode()
+            set_cookie(request, response, cookie_name(request, "notice"), coded, _NOTICE_LASTS)
+        return response
+
+
+def find_session(request: Request) -> Session:
+    """Return the session that the guard of the pages found."""
+    session: Session = request.state.session
+    return session
+
+
+def _read_notice(request: Request) -> str:
+    with contextlib.suppress(binascii.Error, ValueError):
+        return base64.urlsafe_b64decode(request.cookies.get(cookie_name(request, "notice"), "")).decode()
+    return ""
+
+
+def _list_static() -> list[resources.abc.Traversable]:
+    return [file for file in resources.files("headwater.web").joinpath("static").iterdir() if file.is_file()]
+
+
+def _make_environment(static: dict[str, bytes]) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("headwater.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for function in (texts.plain, texts.outside, texts.marked, texts.moment, texts.size, texts.count):
+        environment.filters[function.__name__] = function
+    environment.filters["duration"] = format_duration
+    environment.filters["path"] = lambda text: quote(str(text), safe="")
+    digests = {name: hashlib.sha256(body).hexdigest()[:12] for name, body in static.items()}
+    environment.globals |= {
+        "root": ROOT,
+        "version": __version__,
+        "charts": charts,
+        "query": texts.query_string,
+        "static": lambda name: f"{ROOT}/static/{name}?v={digests[name]}",
+    }
+    return environment

@@ -1,0 +1,243 @@
+"""The frame of the pages: sign-in, forms, headers and errors, without JavaScript (spec 8.4, 11.13)."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+from yarl import URL
+
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations
+from headwater.core.settings import Settings
+from headwater.web import SignInLinks, make_app
+from headwater.web.view import NAVIGATION
+from tests.api import TOKEN, open_api
+from tests.harness import AppHarness, open_harness
+from tests.pages import Page, Reader, open_reader
+from tests.server import Answer, Site, page, rss
+
+LARGEST_PAGE = 150_000  # bytes
+FEED = "http://news.test/feed"
+HOSTILE_TITLE = 'Sale <script>alert(1)</script> "now" \x1b[31mred\x1b[0m \u202eevil\u2069'
+CALM_TITLE = 'Sale <script>alert(1)</script> "now" red evil'
+
+
+@pytest.fixture
+async def page_settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+    """Settings of a database with an item whose texts are hostile."""
+    site.answers[FEED] = rss(
+        "http://news.test/a?&quot;onmouseover=&quot;x", "http://news.test/b", title="A 'feed' \"x\""
+    )
+    for name in ("a?%22onmouseover=%22x", "b"):
+        site.answers[f"http://news.test/{name}"] = Answer(page("river"), headers={"Content-Type": "text/html"})
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    async with open_harness(settings) as harness:
+        await harness.operations.sources.add(FEED)
+        await harness.work()
+        # The readers clean titles. The pages do not rely on it.
+        await harness.execute("UPDATE items SET title = $1", HOSTILE_TITLE)
+        await harness.execute("UPDATE documents SET title = $1", HOSTILE_TITLE)
+    return settings
+
+
+@pytest.fixture
+async def reader(page_settings: Settings) -> AsyncIterator[Reader]:
+    """A browser without JavaScript, and without sign-in."""
+    async with open_reader(page_settings) as opened:
+        yield opened
+
+
+def check_page(shown: Page) -> None:
+    """Check what holds for each page: text from outside is text, and the page loads nothing from elsewhere."""
+    policy = dict(part.strip().split(" ", 1) for part in shown.headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert "unsafe" not in " ".join(policy.values())
+    assert policy["script-src"] == policy["style-src"] == policy["img-src"] == "'self'"
+    assert shown.headers["X-Content-Type-Options"] == "nosniff"
+    assert [node.attributes["src"].partition("?")[0] for node in shown.tree.css("script")] == ["/ui/static/app.js"]
+    for node in shown.tree.css("*"):
+        assert not [name for name in node.attributes if name.startswith("on") or name == "style"]
+    for node in shown.tree.css("[src], link[href], form[action]"):
+        address = node.attributes.get("src") or node.attributes.get("href") or node.attributes.get("action") or ""
+        assert re.match(r"/(?!/)", address), address
+    for node in shown.tree.css("a[href]"):
+        address = node.attributes["href"] or ""
+        assert re.match(r"/(?!/)|\?|#|https?://", address), address
+        assert address[0] in "/?#" or "noopener" in (node.attributes.get("rel") or "")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown.text)
+    assert len(shown.text.encode()) < LARGEST_PAGE
+    assert shown.tree.css_first("h1")
+
+
+async def test_the_first_address_leads_to_today(reader: Reader) -> None:
+    shown = await reader.get("/")
+    assert shown.status == 200
+    assert shown.links(".main-nav a[aria-current]") == {"Today": "/ui/today"}
+
+
+@pytest.mark.parametrize("signed_in", [False, True])
+async def test_every_page_of_the_navigation_shows_text_from_outside_as_text(reader: Reader, signed_in: bool) -> None:
+    if signed_in:
+        await reader.sign_in()
+    entries = [entry for entry in NAVIGATION if signed_in or not entry.needs_write]
+    for entry in entries:
+        shown = await reader.get(f"/ui{entry.path}")
+        assert shown.status == 200, entry
+        check_page(shown)
+        assert shown.links(".main-nav a[aria-current]") == {entry.label: f"/ui{entry.path}"}
+        assert list(shown.links(".main-nav a").values()) == [f"/ui{each.path}" for each in entries]
+
+
+async def test_a_hostile_title_is_text(reader: Reader) -> None:
+    shown = await reader.get("/ui/days/2026-03-12")
+    assert shown.texts(".lines bdi") == [CALM_TITLE, CALM_TITLE]
+    check_page(shown)
+
+
+async def test_a_token_signs_in_and_shows_buttons(reader: Reader) -> None:
+    assert "Submit URLs" not in (await reader.get("/ui/today")).links()
+    shown = await reader.sign_in()
+    assert shown.status == 200
+    assert "Submit URLs" in shown.links()
+    cookie = next(iter(reader.session.cookie_jar))
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "strict")
+    assert TOKEN not in cookie.value
+    shown = await reader.post("/ui/sign-out")
+    assert not len(reader.session.cookie_jar)
+    assert "Submit URLs" not in shown.links()
+
+
+async def test_an_unknown_token_does_not_sign_in(reader: Reader) -> None:
+    shown = await reader.sign_in("another-token")
+    assert shown.status == 403
+    assert shown.tree.css_first("[role=alert]")
+    assert not len(reader.session.cookie_jar)
+
+
+async def test_a_changed_cookie_is_no_session(reader: Reader) -> None:
+    await reader.sign_in()
+    cookie = next(iter(reader.session.cookie_jar))
+    text, _, signature = cookie.value.partition(".")
+    for changed in (f"{text}x.{signature}", f"{text}.{'0' * len(signature)}", text, ".", ""):
+        reader.session.cookie_jar.update_cookies({cookie.key: changed}, response_url=URL(reader.base))
+        assert "Submit URLs" not in (await reader.get("/ui/today")).links()
+
+
+async def test_a_link_signs_in_once(page_settings: Settings) -> None:
+    links = SignInLinks()
+    async with open_api(page_settings, lambda operations: make_app(operations, links)) as api:
+        link = links.make(api.base)
+        async with api.session.get(link, allow_redirects=False) as response:
+            assert (response.status, response.headers["Location"]) == (303, "/ui/today")
+            assert "HttpOnly" in response.headers["Set-Cookie"]
+        async with api.session.get(link, allow_redirects=False) as response:
+            assert response.status == 403
+
+
+@pytest.mark.parametrize("path", ["//evil.test", "https://evil.test", "/\\evil.test", "\r\nX: y"])
+async def test_sign_in_leads_only_to_pages_of_this_server(reader: Reader, path: str) -> None:
+    async with reader.session.post(
+        reader.base + "/ui/sign-in", data={"token": TOKEN, "next": path}, allow_redirects=False
+    ) as response:
+        assert response.status == 303
+        assert response.headers["Location"].startswith("/ui/")
+
+
+async def test_a_form_submits_urls(reader: Reader) -> None:
+    await reader.sign_in()
+    shown = await reader.submit_form("/ui/submit", urls="http://news.test/new\nhttp://news.test/b\nftp://news.test/")
+    assert shown.texts("td .badge") == ["new", "known", "refused"]
+    assert shown.texts("textarea") == ["ftp://news.test/"]
+    check_page(shown)
+
+
+async def test_a_form_needs_its_csrf_token_its_origin_and_a_session(reader: Reader, page_settings: Settings) -> None:
+    url = "http://news.test/forged"
+    assert (await reader.post("/ui/submit", urls=url)).status == 403
+    await reader.sign_in()
+    csrf = (await reader.get("/ui/today")).csrf()
+    assert (await reader.post("/ui/submit", urls=url)).status == 422
+    assert (await reader.post("/ui/submit", urls=url, csrf="x" * len(csrf))).status == 422
+    for origin in ("http://evil.test", "null"):
+        assert (await reader.post("/ui/submit", origin=origin, urls=url, csrf=csrf)).status == 422
+    async with open_harness(page_settings) as harness:
+        assert url not in await harness.urls()
+
+
+async def test_a_token_of_the_api_does_not_post_forms(reader: Reader) -> None:
+    """A form is sent by a browser with a session. Programs use the API."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with reader.session.post(
+        reader.base + "/ui/submit", data={"urls": "http://a.test/"}, headers=headers
+    ) as sent:
+        assert sent.status == 403
+
+
+async def test_every_post_needs_a_scope(harness: AppHarness) -> None:
+    """Without a session, each form is refused before it is read; only sign-in and sign-out are open."""
+    app = make_app(Operations(harness.runtime, Metrics()))
+    (pages,) = [route.app._app for route in app.routes if getattr(route, "path", "") == "/ui"]
+    posts = {route.path: set(route.tags) for route in list_routes(pages.router) if route.methods - {"GET", "HEAD"}}
+    assert {path for path, tags in posts.items() if "open" in tags} == {"/sign-in", "/sign-out"}
+    async with open_reader(harness.operations.settings) as reader:
+        for path in posts.keys() - {"/sign-in", "/sign-out"}:
+            filled = re.sub(r"\{.*?\}", "1", path)
+            assert (await reader.post(f"/ui{filled}")).status == 403, path
+
+
+async def test_errors_are_pages_for_browsers_and_json_for_programs(reader: Reader) -> None:
+    shown = await reader.get("/nothing")
+    assert (shown.status, shown.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    check_page(shown)
+    shown = await reader.get("/nothing", Accept="application/json")
+    assert (shown.status, shown.headers["Content-Type"]) == (404, "application/json")
+    for path in ("/ui/nothing", "/ui/days/2026-99-99", "/ui/days/0001-01-01", "/ui/today?source=nobody"):
+        shown = await reader.get(path)
+        assert 400 <= shown.status < 500, path
+        check_page(shown)
+
+
+async def test_static_files_are_kept_for_good(reader: Reader) -> None:
+    (address,) = [node.attributes["href"] for node in (await reader.get("/ui/today")).tree.css("[rel=stylesheet]")]
+    shown = await reader.get(address or "")
+    assert "immutable" in shown.headers["Cache-Control"]
+    assert shown.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert not re.search(r"url\(|@import|https?:", shown.text)
+    assert (await reader.get("/ui/static/../view.py")).status == 404
+
+
+async def test_beyond_loopback_reading_needs_a_session(
+    page_settings: Settings, make_settings: Callable[..., Settings], site: Site
+) -> None:
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN, listen_host="0.0.0.0")
+    async with open_reader(settings) as reader:
+        shown = await reader.get("/ui/today?source=news.test")
+        assert shown.texts("h1") == ["Sign in"]
+        (field,) = shown.tree.css("input[name=next]")
+        assert field.attributes["value"] == "/today?source=news.test"
+        shown = await reader.post("/ui/sign-in", token=TOKEN, next="/today?source=news.test")
+        assert shown.links(".main-nav a[aria-current]")
+
+
+async def test_a_stream_reports_that_documents_changed(reader: Reader, page_settings: Settings) -> None:
+    async with reader.session.get(reader.base + "/ui/live/documents") as stream:
+        assert stream.content_type == "text/event-stream"
+        first = await read_event(stream)
+        async with open_harness(page_settings) as harness:
+            (line, *_) = (await harness.operations.documents.list_page()).documents
+            await harness.operations.documents.delete(line.id)
+        assert await read_event(stream) != first
+    assert (await reader.get("/ui/live/nothing")).status == 404
+
+
+async def read_event(stream: Any) -> str:
+    async for line in stream.content:
+        if line.startswith(b"data: "):
+            return line.decode().strip()
+    raise AssertionError("the stream ended")
+
+
+def list_routes(router: APIRouter) -> list[Any]:
+    return [route for route in router.routes if hasattr(route, "methods") and hasattr(route, "tags")]

@@ -1,0 +1,100 @@
+"""Texts and addresses from outside on a page (spec 11.13)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headwater.web import charts, texts
+
+NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("\"quotes\" & 'more'", "&#34;quotes&#34; &amp; &#39;more&#39;"),
+        ("\x1b[1;31mred\x1b[0m\x1b]0;title\x07 \x1bcend", "red end"),
+        ("a\u202eb\u2066c\u200fd\u061ce", "abcde"),
+        ("two\n\tlines\x00\x08\x9b", "two lines"),
+        ("Übung 中文 ۱۲ 👩\u200d🌾", "Übung 中文 ۱۲ 👩\u200d🌾"),
+    ],
+)
+def test_text_from_outside_is_escaped_cleaned_and_isolated(given: str, shown: str) -> None:
+    assert texts.plain(given) == f"<bdi>{shown}</bdi>"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "data:text/html,x", "//host/x", "file:///etc/passwd", "http://", "http://[", "", "a b"],
+)
+def test_only_web_addresses_are_links(url: str) -> None:
+    assert "<a" not in texts.outside(url)
+
+
+def test_a_link_to_another_site_passes_no_trust() -> None:
+    link = texts.outside('http://a.test/?"x"', "<b>")
+    assert link.startswith('<a href="http://a.test/?&#34;x&#34;"')
+    assert 'rel="noopener noreferrer nofollow"' in link
+    assert "&lt;b&gt;" in link
+
+
+def test_hits_are_marked_and_nothing_else() -> None:
+    assert texts.marked("a ⟦hit⟧ <i> ⟧⟦ ⟦open") == "<bdi>a <mark>hit</mark> &lt;i&gt;  open</bdi>"
+
+
+def test_a_long_text_ends_at_a_word() -> None:
+    assert texts.shorten("The river rises again", 16) == "The river rises…"
+    assert texts.shorten("x" * 50, 10) == "x" * 9 + "…"
+    assert texts.shorten("short", 5) == "short"
+
+
+def test_a_time_shows_the_clock_today_and_the_day_before() -> None:
+    assert ">09:30<" in texts.moment(NOW - timedelta(hours=2.5), NOW)
+    assert ">10 Mar<" in texts.moment(NOW - timedelta(days=2), NOW)
+    assert ">1 Dec 2025<" in texts.moment(datetime(2025, 12, 1, tzinfo=UTC), NOW)
+    assert ">2.5 hours ago<" in texts.moment(NOW - timedelta(hours=2.5), NOW, words=True)
+    assert ">never<" in texts.moment(None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (51_200, "51.2 kB"), (3.2e9, "3.2 GB")]
+)
+def test_sizes_have_three_digits(number: float, shown: str) -> None:
+    assert texts.size(number) == shown
+
+
+def test_a_query_string_leaves_empty_values_out() -> None:
+    assert texts.query_string(a="x y", b="", c=None, d=0) == "?a=x+y&d=0"
+    assert texts.query_string(a="") == ""
+
+
+def test_charts_escape_labels_and_mark_gaps_and_events() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(4)]
+    drawn = charts.draw_lines(
+        times,
+        [charts.Line("<b>", [1, None, 3, 4])],
+        label='"lag"',
+        marks=[charts.Mark(times[1], "<i>\u202e"), charts.Mark(NOW - timedelta(days=1), "too early", "setting")],
+    )
+    assert "<b>" not in drawn
+    assert "<i>" not in drawn
+    assert "\u202e" not in drawn
+    assert drawn.count('class="mark mark-restart"') == 2  # in the chart and in the legend
+    (path,) = [part for part in drawn.split('class="line line-0" d="')[1:] if part.startswith("M44")]
+    assert path.partition('"')[0].count("M") == 2
+    assert "style=" not in drawn
+
+
+def test_charts_of_nothing_are_no_error() -> None:
+    assert "<svg" in charts.draw_lines([], [], label="empty")
+    assert "<svg" in charts.draw_columns([], [], label="empty")
+    assert charts.draw_bars([], label="empty") == '<ul class="bars" aria-label="empty"></ul>'
+    assert "<svg" not in charts.draw_sparkline([1, None], label="one point")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0"), (0.25, "0.25"), (1500, "1,500"), (12_000, "12 k"), (2_400_000, "2.4 M")]
+)
+def test_numbers_of_charts_are_short(value: float, shown: str) -> None:
+    assert charts.format_number(value) == shown
