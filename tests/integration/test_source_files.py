@@ -10,6 +10,7 @@ import pytest
 
 from headwater.core.errors import Unreadable
 from headwater.core.settings import Settings
+from headwater.core.source import Method
 from headwater.feeds.opml import parse_opml
 from tests.harness import AppHarness, open_harness
 
@@ -128,10 +129,15 @@ async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> N
     imported = await harness.operations.sources.import_list(body.encode())
     assert len(imported.added) == 1800
     listed = await harness.operations.sources.list_sources()
-    due = [method.next_poll_at for row in listed for method in row.methods if method.next_poll_at]
+    methods = [method for row in listed for method in row.methods]
+    due, sitemaps = (
+        [method.next_poll_at for method in methods if method.method is kind and method.next_poll_at]
+        for kind in (Method.FEED, Method.SITEMAP)
+    )
     assert len(set(due)) == 1800
     assert max(due) - min(due) < timedelta(minutes=15)
     assert max(due) > datetime.now(UTC) + timedelta(minutes=13)
+    assert {later - first for first, later in zip(due, sitemaps, strict=True)} == {timedelta(minutes=1)}
 
 
 async def test_an_import_restores_a_removed_source_and_its_urls(harness: AppHarness) -> None:

@@ -62,7 +62,7 @@ async def test_add_finds_the_feed_of_a_page_and_the_sitemaps_of_a_root(site: Sit
     site.answers["http://news.test/other"] = rss("http://news.test/b", title="Other")
     added = await harness.operations.sources.add(HOME)
     assert (added.items, [feed.url for feed in added.others]) == (1, ["http://news.test/other"])
-    assert await settings_of(harness, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
+    assert await settings_of(harness, "news.test") == {"site_url": HOME, "feed_url": FEED}
     again = await harness.operations.sources.add("http://news.test/other")
     assert again.name == "news.test-other"
     with refused(Reason.SOURCE_EXISTS, "news.test"):

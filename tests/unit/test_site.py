@@ -19,7 +19,7 @@ from tests.refusals import refused
 FEED = {"feed_url": "https://a.example/feed"}
 HOME = {"site_url": "https://a.example/"}
 MAP = {"sitemap_url": "https://a.example/sitemap.xml"}
-QUARTER = timedelta(minutes=15)
+QUARTER, SIX_HOURS = timedelta(minutes=15), timedelta(hours=6)
 DOCS = (Path(__file__).parents[2] / "docs/sources.md").read_text(encoding="utf-8")
 OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name for inherited in fields(Kind)}]
 
@@ -27,23 +27,25 @@ OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name 
 @pytest.mark.parametrize(
     ("settings", "methods"),
     [
-        (FEED, {Method.FEED: QUARTER, Method.SITEMAP: None}),
-        (HOME, {Method.FEED: QUARTER, Method.SITEMAP: None}),
-        (MAP, {Method.SITEMAP: timedelta(hours=6)}),
-        (FEED | MAP, {Method.FEED: QUARTER, Method.SITEMAP: timedelta(hours=6)}),
+        (FEED, {Method.FEED: QUARTER, Method.SITEMAP: SIX_HOURS}),
+        (HOME, {Method.FEED: QUARTER, Method.SITEMAP: SIX_HOURS}),
+        (MAP, {Method.SITEMAP: SIX_HOURS}),
+        (FEED | MAP, {Method.FEED: QUARTER, Method.SITEMAP: SIX_HOURS}),
+        (FEED | {"sitemap_hours": None}, {Method.FEED: QUARTER, Method.SITEMAP: None}),
         (HOME | {"sitemap_hours": 12}, {Method.FEED: QUARTER, Method.SITEMAP: timedelta(hours=12)}),
-        (FEED | {"poll_interval_minutes": 60}, {Method.FEED: timedelta(hours=1), Method.SITEMAP: None}),
-        (FEED | {"schedule": "0 6 * * *"}, {Method.FEED: None, Method.SITEMAP: None}),
+        (FEED | {"poll_interval_minutes": 60}, {Method.FEED: timedelta(hours=1), Method.SITEMAP: SIX_HOURS}),
+        (FEED | {"schedule": "0 6 * * *"}, {Method.FEED: None, Method.SITEMAP: SIX_HOURS}),
         (FEED | {"ingestion_mode": "spider"}, {Method.SPIDER: timedelta(days=1)}),
         (
             HOME | {"ingestion_mode": "both", "spider_hours": 48},
-            {Method.FEED: QUARTER, Method.SITEMAP: None, Method.SPIDER: timedelta(days=2)},
+            {Method.FEED: QUARTER, Method.SITEMAP: SIX_HOURS, Method.SPIDER: timedelta(days=2)},
         ),
     ],
 )
 def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
     settings: dict[str, Any], methods: dict[Method, timedelta | None]
 ) -> None:
+    """Spec 3.3, issue 20: every site with a feed also looks for sitemaps."""
     assert configure("s", "site", settings).methods(QUARTER) == methods
 
 

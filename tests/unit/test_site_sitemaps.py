@@ -77,14 +77,25 @@ async def test_a_sitemap_of_another_sites_pages_is_a_problem(tmp_path: Path) -> 
     assert problem["problem"].startswith("It lists 1 pages of other sites, and none of a.example")
 
 
-async def test_sitemaps_that_are_not_set_stay_below_the_home_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["blog", "blog/", "blog/index.html"])
+async def test_sitemaps_that_are_not_given_stay_below_the_home_page(home: str, tmp_path: Path) -> None:
     pages = urlset((own("blog/1"), FRESH), (own("shop/2"), FRESH), (own("blogs"), FRESH))
-    result = await read(tmp_path, {ROBOTS: 404, MAP: pages, **_no_others()}, {"site_url": own("blog")})
+    result = await read(tmp_path, {ROBOTS: 404, MAP: pages, **_no_others()}, {"site_url": own(home)})
     assert found_urls(result) == [own("blog/1")]
-    result = await read(
-        tmp_path, {ROBOTS: f"Sitemap: {MAP}", MAP: pages}, {"site_url": own("blog"), "sitemap_hours": 6}
-    )
+    result = await read(tmp_path, {MAP: pages}, {"site_url": own(home), "sitemap_url": MAP})
     assert found_urls(result) == [own("blog/1"), own("shop/2"), own("blogs")]
+
+
+async def test_a_search_that_found_no_sitemap_is_repeated_after_a_day(tmp_path: Path) -> None:
+    answers = {ROBOTS: 404, MAP: 404, **_no_others()}
+    home = {"site_url": own("")}
+    first = (await read(tmp_path, answers, home))["state"]
+    again = (await read(tmp_path, {}, home, state=first, now="2026-01-16T10:00:00Z"))["state"]
+    assert again == first
+    pages = {ROBOTS: f"Sitemap: {MAP}", MAP: urlset((own("new"), "2026-01-16T12:00:00Z"))}
+    later = await read(tmp_path, pages, home, state=again, now="2026-01-16T13:00:00Z")
+    assert found_urls(later) == [own("new")]
+    assert "none_at" not in later["state"]
 
 
 def _no_others() -> dict[str, int]:
@@ -147,6 +158,43 @@ async def test_a_pass_for_the_last_minutes_leaves_no_gap_behind_it(tmp_path: Pat
     state = {"read_at": before, "sitemaps": {MAP: {"at": before, "body_hash": "00"}}}
     assert found_urls(await read(tmp_path, {MAP: pages}, state=state, since="2026-01-15T11:00:00Z")) == [own("morning")]
     assert found_urls(await read(tmp_path, {MAP: pages}, since="2026-01-15T11:00:00Z")) == []
+
+
+def older(result: dict[str, Any]) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = result["state"].get("older")
+    return found
+
+
+async def test_pages_older_than_the_window_are_counted_until_they_are_taken(tmp_path: Path) -> None:
+    """Issue 20: a page that a reading has taken stays taken, however old it gets."""
+    pages = ((own("new"), FRESH), (own("old"), OLD), (own("older"), "2025-06-01T08:00:00Z"), (own("undated"), None))
+    first = await read(tmp_path, {MAP: urlset(*pages)})
+    assert older(first) == {"pages": 2, "sitemaps": 0, "oldest": "2025-06-01T08:00:00+00:00"}
+    unchanged = await read(tmp_path, {MAP: urlset(*pages)}, state=first["state"])
+    assert older(unchanged) == older(first)
+    grown = urlset(*pages, (own("newest"), "2026-02-15T09:00:00Z"))
+    month_later = await read(tmp_path, {MAP: grown}, state=first["state"], now="2026-02-15T12:00:00Z")
+    assert older(month_later) == older(first)
+    part = await read(tmp_path, {MAP: grown}, state=first["state"], since="2025-12-01T00:00:00Z")
+    assert older(part) == {"pages": 1, "sitemaps": 0, "oldest": "2025-06-01T08:00:00+00:00"}
+    whole = await read(tmp_path, {MAP: grown}, state=part["state"], since="2025-06-01T00:00:00Z")
+    assert older(whole) is None
+
+
+async def test_older_sitemaps_are_counted_until_a_backfill_reads_them(tmp_path: Path) -> None:
+    answers = {
+        MAP: index((sub(1), FRESH), (sub(2), OLD), (sub(3), OLD)),
+        sub(1): urlset((own("old"), OLD)),
+        sub(2): urlset((own("2"), OLD)),
+        sub(3): urlset((own("3"), OLD)),
+    }
+    first = await read(tmp_path, answers)
+    assert older(first) == {"pages": 1, "sitemaps": 2, "oldest": OLD}
+    filled = await read(tmp_path, answers, state=first["state"], since="1970-01-01T00:00:00Z")
+    assert len(found_urls(filled)) == 3
+    assert older(filled) is None
+    filled["state"]["sitemaps"] = {}  # they are too many to remember
+    assert older(await read(tmp_path, answers, state=filled["state"])) is None
 
 
 async def test_an_unfinished_backfill_continues_in_the_next_run(

@@ -136,6 +136,8 @@ class PollerRole:
             items=result.items,
             new=result.new_items,
             urls=result.urls,
+            older_pages=result.older.pages if result.older else 0,
+            backfill=result.older and result.older.command,
             refused=len(result.refused),
             error=result.error,
             errors=result.errors,

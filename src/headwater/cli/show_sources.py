@@ -14,6 +14,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Method
 
 if TYPE_CHECKING:
+    from headwater.core.poll import OlderPages
     from headwater.db.budgets import HostBudget
     from headwater.discovery.source_operations import AddedSource, DiscoveredSources, PolledSource, SyncedSource
     from headwater.discovery.trial import TrialStage
@@ -63,6 +64,7 @@ def added(source: "AddedSource") -> None:
         return
     console.print(f"Added source [bold]{name}[/]{title}: {_format_counts(source)}")
     _show_refused(source)
+    _show_older(source.older)
     for item in source.newest:
         line = f"  {item.published_at:%Y-%m-%d}  "
         if item.title:
@@ -94,11 +96,18 @@ def _show_added_spider(source: "AddedSource", cost: str) -> None:
 def polled(source: "PolledSource") -> None:
     """Show what a poll found."""
     console.print(f"Read [bold]{plain(source.name)}[/]: {_format_counts(source, with_new=True)}")
+    _show_older(source.older)
     if source.left:
         console.print(
             f"{source.left:,} are left. `headwater up` continues within a minute; without it, run this again."
         )
     _show_refused(source)
+
+
+def _show_older(older: "OlderPages | None", indent: str = "") -> None:
+    if older:
+        console.print(wrap(older.describe(), indent))
+        console.print(f"{indent}  {plain(older.command)}")
 
 
 def synced(source: "SyncedSource") -> None:
@@ -203,6 +212,7 @@ def _show_method(method: "SourceMethod") -> None:
         console.print(wrap(next_poll, "  "))
     if method.backfill_since:
         console.print(f"  the next poll goes back to {method.backfill_since:%Y-%m-%d}")
+    _show_older(method.older, "  ")
     _show_problems(method.problems)
 
 

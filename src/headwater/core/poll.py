@@ -1,16 +1,19 @@
 """The plan and the result of a poll."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Annotated
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any
 
 import msgspec
 
+from headwater.core.dates import day_of
 from headwater.core.json_values import JsonState
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.source import Method, Source
 
 FIRST_GAP = timedelta(seconds=1)
+EARLIEST_DAY = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,42 @@ class HandoffCounts:
     skipped: int = 0
 
 
+class _StoredOlder(msgspec.Struct):
+    pages: int
+    sitemaps: int
+    oldest: datetime | None
+
+
+@record
+class OlderPages:
+    """Pages that the sitemaps of a source list and that changed too long ago to be taken."""
+
+    pages: int
+    sitemaps: int
+    """The number of older sitemaps. They were not read, so `pages` lacks their pages."""
+    command: str
+    """The command that fetches all of these pages."""
+
+    def describe(self) -> str:
+        """Return a sentence for a person. The command follows it."""
+        pages = f"{self.pages:,} page{'s' * (self.pages != 1)}" if self.pages or not self.sitemaps else "The pages"
+        sitemaps = f"{self.sitemaps:,} older sitemap{'s' * (self.sitemaps != 1)}"
+        if self.sitemaps:
+            pages += f" and those of {sitemaps}" if self.pages else f" of {sitemaps}"
+        return f"{pages} changed too long ago and were not taken. This command fetches them:"
+
+
+def describe_older(stored: Any, source: str, timezone: str) -> OlderPages | None:
+    """Return the pages that are too old to be taken, by the state of the sitemap method. None: there are none."""
+    try:
+        older = msgspec.convert(stored, _StoredOlder)
+    except msgspec.ValidationError:  # a kind may keep something else under that name
+        return None
+    since = day_of(older.oldest, timezone) if older.oldest and not older.sitemaps else EARLIEST_DAY
+    command = f"headwater source backfill {source} --since {max(since, EARLIEST_DAY)}"
+    return OlderPages(older.pages, older.sitemaps, command)
+
+
 @dataclass(frozen=True, slots=True)
 class PollResult:
     """The result of a poll."""
@@ -74,6 +113,7 @@ class PollResult:
     urls: int = 0
     left: int = 0  # still to be read; the next poll follows soon
     new_urls: int = 0
+    older: OlderPages | None = None
     refused: dict[str, str] = field(default_factory=dict)
     run_id: int | None = None  # None: the poll was due and belongs to no run
     handoff_ids: tuple[int, ...] | None = None  # None: no run, or hand-offs are rolled back

@@ -55,11 +55,12 @@ class MethodState(PollState):
 
 @record
 class MethodRow(MethodState):
-    """A method with what its kind remembers about problems and redirects."""
+    """A method with what its kind remembers about problems, redirects and older pages."""
 
     source_id: int
     problems: Any
     redirect: Any
+    older: Any
 
 
 @record

@@ -13,7 +13,7 @@ import structlog
 from headwater.core import politeness
 from headwater.core.dates import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
-from headwater.core.poll import PollPlan, PollResult, RequestedDelay
+from headwater.core.poll import PollPlan, PollResult, RequestedDelay, describe_older
 from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.core.run import RunCounters
 from headwater.core.source import Method, Source
@@ -154,7 +154,7 @@ class Poller:
             raise LeaseLost(f"The poll of {found.claim.source.name} took longer than its lease.")
         if has_new:
             self.found_new.set()
-        return _make_result(found)
+        return self._make_result(found)
 
     async def _finish_polls(self, endings: Sequence[tuple[PollClaim, PollOutcome]]) -> list[bool]:
         return await self._database.run(sources.finish_polls, endings, self._clock.now(), unhurried=True)
@@ -171,7 +171,9 @@ class Poller:
         errors = claim.consecutive_errors + (not is_ours) if claim.method is Method.FEED else 0
         errors = plan.errors if plan else errors
         state = claim.state if found.saved_state is None else found.saved_state
-        outcome = PollOutcome(plan, error.reason, _storable(error), errors, None, state)
+        outcome = PollOutcome(
+            plan, error.reason, _storable(error), errors, None, state, is_unfinished=is_ours or error.retryable
+        )
         if run is None:
             await self._unchanged.submit((claim, outcome))
             saved = found.saved
@@ -185,7 +187,7 @@ class Poller:
                 return saved
 
             saved = await self._database.transact(work)
-        result = _make_result(found)
+        result = self._make_result(found)
         return replace(
             result,
             reason=error.reason,
@@ -265,7 +267,7 @@ class Poller:
             why = "All entries of the feed were new: the sitemaps may list entries that it missed."
             await sources.make_method_due(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_PAUSE, why=why)
         return replace(
-            _make_result(found),
+            self._make_result(found),
             items=total.items,
             new_items=total.new_items,
             new=new,
@@ -274,6 +276,20 @@ class Poller:
             new_urls=total.new_urls + found.new_urls,
             refused={**found.refused, **total.refused},
             handoff_ids=total.handoff_ids,
+        )
+
+    def _make_result(self, found: DiscoveryResult) -> PollResult:
+        source, timezone = found.claim.source, found.kind.timezone or self._writer.timezone
+        return PollResult(
+            source,
+            Reason.POLLED,
+            method=found.claim.method,
+            title=str(found.state.get("title") or ""),
+            urls=found.url_count,
+            left=found.left,
+            new_urls=found.new_urls,
+            older=describe_older(found.state.get("older"), source.name, timezone),
+            refused=found.refused,
         )
 
 
@@ -300,16 +316,3 @@ def _storable(error: Exception) -> str:
 def _explain_refused(refused: Mapping[str, str]) -> str:
     url, why = next(iter(refused.items()))
     return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_MAX_ERROR_LENGTH]
-
-
-def _make_result(found: DiscoveryResult) -> PollResult:
-    return PollResult(
-        found.claim.source,
-        Reason.POLLED,
-        method=found.claim.method,
-        title=str(found.state.get("title") or ""),
-        urls=found.url_count,
-        left=found.left,
-        new_urls=found.new_urls,
-        refused=found.refused,
-    )

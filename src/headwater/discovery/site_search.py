@@ -13,7 +13,6 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.results import FeedLink
-from headwater.sources.kinds.site import SITEMAP_HOURS
 from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, FeedSearch, find_sitemaps, is_sitemap
 from headwater.sources.run import Page
 from headwater.sources.visit import SiteVisit, VisitHttp
@@ -98,8 +97,7 @@ async def _search_from_page(http: VisitHttp, address: str, page: Page, why_not: 
 
 def _describe_feed(address: str, feeds: list[FeedLink], *, is_certain: bool = True) -> FoundSite:
     best, *others = feeds
-    is_root = urlsplit(address).path == "/"  # then the sitemaps of the site are read too
-    defaults = {"site_url": address} | ({"sitemap_hours": SITEMAP_HOURS} if is_root else {})
+    defaults = {"site_url": address}
     return FoundSite("feed_url", best.url, title=best.title, others=others, defaults=defaults, is_certain=is_certain)
 
 

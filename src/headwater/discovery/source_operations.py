@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, NotNow, OperatorError
-from headwater.core.poll import PollResult
+from headwater.core.poll import EARLIEST_DAY, OlderPages, PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.run import Trigger
@@ -39,7 +39,6 @@ from headwater.sources.run import Page
 from headwater.sources.visit import SiteVisit, VisitHttp
 
 OnUrls = Callable[[int], None]
-_EARLIEST = date(1970, 1, 1)
 _NEWEST_SHOWN = 5
 # Kinds without sitemaps reach older pages by one of these settings.
 _BACKFILL_SETTINGS = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
@@ -59,6 +58,8 @@ class PolledSource:
     new_urls: int
     left: int
     """The number of pages left for the next poll, which follows at once."""
+    older: OlderPages | None
+    """The pages of its sitemaps that are too old to be taken; null if there are none."""
     refused: Mapping[str, str]
     """The addresses that cannot be used, each with the reason."""
 
@@ -293,7 +294,7 @@ class LiveSourceOperations(SourceOperations):
             timezone = get_kind(source).timezone or self.context.settings.timezone
             if since > day_of(self.context.clock.now(), timezone):
                 raise BadRequest(f"since: {since} is in the future.")
-            moment, _ = bounds(max(since, _EARLIEST), timezone)
+            moment, _ = bounds(max(since, EARLIEST_DAY), timezone)
             if not await sources.request_backfill(connection, source.id, moment, self.context.clock.now()):
                 methods = await sources.list_methods(connection, source.id)
                 if any(row.method is Method.SITEMAP for row in methods):

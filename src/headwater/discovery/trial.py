@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from headwater.core.dates import day_before
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
-from headwater.core.json_values import check_state
+from headwater.core.json_values import JsonObject, check_state
+from headwater.core.poll import describe_older
 from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import DiscoveredUrl, Item, Method, Source
@@ -110,6 +111,9 @@ class Trial:
             if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
                 self.http = VisitHttp(self.gate, self.sandbox, kind, rate, profile)
                 await self._test_address(feed_url)
+                if Method.SITEMAP in methods:
+                    with self._stage("sitemaps") as found:
+                        await self._list(source, kind, Method.SITEMAP, found)
             else:
                 self.http = Http(self.gate, self.sandbox, kind, rate, profile, _refuse_to_wait)
                 await self._test_kind(source, kind, methods[0])
@@ -167,15 +171,26 @@ class Trial:
 
     async def _test_kind(self, source: Source, kind: Kind, method: Method) -> None:
         with self._stage("list") as found:
-            first = await self._discover_first(source, kind, method)
-            found.append(f"{len(first)}{' or more' if len(first) == _MAX_YIELDED else ''} found")
-            found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in first[:_SHOWN]]
+            first = await self._list(source, kind, method, found)
             if not first and method is Method.FEED:
                 raise Unreadable("It lists nothing.")
         if first and kind.fetch_items:
             await self._test_page(first[0].url)
 
-    async def _discover_first(self, source: Source, kind: Kind, method: Method) -> list[Item | DiscoveredUrl]:
+    async def _list(self, source: Source, kind: Kind, method: Method, found: list[str]) -> list[Item | DiscoveredUrl]:
+        """Return what a method lists first, and describe it in `found`."""
+        first, state = await self._discover_first(source, kind, method)
+        found.append(f"{len(first)}{' or more' if len(first) == _MAX_YIELDED else ''} found")
+        found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in first[:_SHOWN]]
+        if older := describe_older(state.get("older"), source.name, kind.timezone or self.context.settings.timezone):
+            found += [older.describe(), older.command]
+        if method is not Method.FEED:
+            found += [one["problem"] for one in state.get("problems", [])[:_SHOWN]]
+        return first
+
+    async def _discover_first(
+        self, source: Source, kind: Kind, method: Method
+    ) -> tuple[list[Item | DiscoveredUrl], JsonObject]:
         first: list[Item | DiscoveredUrl] = []
         paths: list[tuple[Item, str | None]] = []
         now = self.context.clock.now()
@@ -196,7 +211,7 @@ class Trial:
             raise HeadwaterError(f"{type(error).__name__}: {error}") from error
         refuse_shared_paths(source.name, paths)
         check_state(source.name, run.state)
-        return first
+        return first, run.state
 
     async def _test_page(self, url: str) -> None:
         with self._stage("newest page") as found:

@@ -30,6 +30,8 @@ class SitemapReading:
     packed: list[bytes]
     here: int = 0  # all pages of the site, selected or not
     elsewhere: int = 0  # pages of other sites
+    older: int = 0  # pages that no reading has selected, because they are too old
+    oldest: datetime | None = None  # the earliest change of these
     problem: str | None = None
 
     def batches(self) -> Iterator[list[SitemapEntry]]:
@@ -39,16 +41,21 @@ class SitemapReading:
             yield [SitemapEntry(*row) for row in _rows.decode(self.packed.pop())]
 
 
-def read_sitemap(body: bytes, url: str, since: datetime, hosts: Collection[str], path: str = "/") -> SitemapReading:
+def read_sitemap(
+    body: bytes, url: str, since: datetime, hosts: Collection[str], path: str = "/", covered: datetime | None = None
+) -> SitemapReading:
     """Read the sitemap at `url`. Select the pages below `path` that changed after `since` and belong to the site.
 
-    The site is every host with the registrable domain of one of `hosts`. Raises Unreadable if nothing can be read.
+    The site is every host with the registrable domain of one of `hosts`. Earlier readings have selected the pages that
+    changed after `covered`; older pages are counted. Raises Unreadable if nothing can be read.
     """
     sites = frozenset(map(domain_key, hosts))
     sitemaps: list[SitemapRef] = []
     packed: list[bytes] = []
     rows: list[_Row] = []
-    here = elsewhere = 0
+    here = elsewhere = older = 0
+    oldest: datetime | None = None
+    covered = min(covered or since, since)
     problem = None
     try:
         for found in parse_sitemap(body, url=url):
@@ -60,11 +67,17 @@ def read_sitemap(body: bytes, url: str, since: datetime, hosts: Collection[str],
                 elsewhere += 1
                 continue
             here += 1
-            if f"/{page_path}".startswith(path) and not is_older(found.lastmod or found.published_at, since):
+            if not f"/{page_path}".startswith(path):
+                continue
+            changed = found.lastmod or found.published_at
+            if not is_older(changed, since):
                 rows.append((found.url, found.lastmod, found.title, found.published_at))
                 if len(rows) == _BATCH_SIZE:
                     packed.append(msgspec.msgpack.encode(rows))
                     rows.clear()
+            elif changed and is_older(changed, covered):
+                older += 1
+                oldest = min(oldest or changed, changed)
     except Unreadable as error:
         if not (sitemaps or here or elsewhere):
             raise
@@ -73,7 +86,7 @@ def read_sitemap(body: bytes, url: str, since: datetime, hosts: Collection[str],
         packed.append(msgspec.msgpack.encode(rows))
     # A sitemap without a date may have changed at any time.
     sitemaps.sort(key=lambda sitemap: sitemap.lastmod or since, reverse=True)
-    return SitemapReading(sitemaps[:MAX_SITEMAPS], packed, here, elsewhere, problem)
+    return SitemapReading(sitemaps[:MAX_SITEMAPS], packed, here, elsewhere, older, oldest, problem)
 
 
 def is_older(changed: datetime | None, since: datetime) -> bool:

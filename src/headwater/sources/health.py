@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.core import cron
 from headwater.core.errors import HeadwaterError
+from headwater.core.poll import OlderPages, describe_older
 from headwater.core.record import extend, record
 from headwater.core.redirect_history import RedirectHistory
 from headwater.core.source import Method
@@ -60,6 +61,8 @@ class SourceMethod(MethodState):
     why: str
     problems: list[ReadProblem]
     """The addresses that the last good poll could not read."""
+    older: OlderPages | None
+    """The pages of its sitemaps that are too old to be taken; null if there are none."""
 
 
 @record
@@ -199,10 +202,10 @@ def _describe_method(
     is_main = method.method is Method.FEED
     schedule = kind.schedule if isinstance(kind, Kind) and is_main else None
     next_poll_at, next_poll_why = method.next_poll_at, method.next_poll_why
+    zone = (kind.timezone if isinstance(kind, Kind) else None) or timezone
     if not row.enabled:
         next_poll_at = next_poll_why = None
     elif schedule and isinstance(kind, Kind):
-        zone = kind.timezone or timezone
         next_poll_at = cron.next_slot(schedule, zone, now)
         next_poll_why = f"At its schedule, {schedule} ({zone})."
     gap = row.usual_gap_seconds if is_main else None
@@ -230,6 +233,7 @@ def _describe_method(
         health=report.health,
         why=f"{why} {redirect.explain(now)}" if redirect else why,
         problems=problems,
+        older=describe_older(method.older, row.name, zone),
     )
 
 

@@ -14,7 +14,7 @@ from headwater.core.frontier import UrlFilter
 from headwater.core.poll import first_poll_at
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
-from headwater.core.source import Intervals, Source
+from headwater.core.source import Intervals, Method, Source
 from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
@@ -39,6 +39,7 @@ _URL_BATCH = 2000
 _IMPORT_BATCH = 500
 _READ_SECONDS = 60.0
 _ITEMS_SHOWN = 5
+_AFTER_FEED = timedelta(minutes=1)
 # A change of these settings does not change what a source reads, so the source keeps its state.
 _KEEP_STATE = frozenset(Kind.__struct_fields__) | {
     *("category", "ingestion_mode", "sitemap_hours", "spider_hours", "spider_depth", "spider_pages"),
@@ -291,8 +292,10 @@ class SourceOperations:
 
     async def _add_candidate(self, connection: Connection, one: ImportCandidate, due: datetime) -> Source | None:
         """Add a source whose first poll is at `due`. Returns None if another has the name or the feed."""
-        methods = {method: due if gap else None for method, gap in one.kind.methods(self._interval).items()}
-        now = self.context.clock.now()
+        gaps, now = one.kind.methods(self._interval), self.context.clock.now()
+        # The feed comes first: it may name the home page, where the other methods start.
+        later = due + _AFTER_FEED if Method.FEED in gaps else due
+        methods = {method: (due if method is Method.FEED else later) if gap else None for method, gap in gaps.items()}
         source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=methods)
         if source:
             await _save_fetch_profile(connection, source, one.kind)

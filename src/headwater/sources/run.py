@@ -95,9 +95,11 @@ class Page:
         """Read the body as a robots.txt file and return the sitemaps that it names."""
         return await self.sandbox.run(named_sitemaps, self.response.body, self.response.url, returns=list[str])
 
-    async def sitemap(self, since: datetime, hosts: Collection[str], path: str) -> SitemapReading:
+    async def sitemap(
+        self, since: datetime, hosts: Collection[str], path: str, covered: datetime | None = None
+    ) -> SitemapReading:
         """Read the body as a sitemap. See `read_sitemap` for the arguments."""
-        arguments = (self.response.body, self.response.url, since, list(hosts), path)
+        arguments = (self.response.body, self.response.url, since, list(hosts), path, covered)
         return await self.sandbox.run(read_sitemap, *arguments, returns=SitemapReading, seconds=_SITEMAP_SECONDS)
 
 

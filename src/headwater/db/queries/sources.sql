@@ -155,7 +155,8 @@ ORDER BY s.name
 -- List the state of methods. $1 source or NULL for all
 SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
-       f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect
+       f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect,
+       f.state -> 'older' AS older
 FROM poll_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
 ORDER BY f.source_id, f.method
@@ -220,7 +221,7 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_item_count = coalesce(g.items, f.last_item_count), state = g.state,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
     -- The backfill is done, or is not tried again.
-    backfill_since = CASE WHEN g.error IS NULL AND NOT g.is_unfinished OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
+    backfill_since = CASE WHEN g.is_unfinished AND g.next_poll_at IS NOT NULL THEN f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
     AS g (source_id, token, next_poll_at, why, adaptive_interval, reason, error, errors, items, state, is_new, is_unfinished),

@@ -22,7 +22,6 @@ from headwater.sources.kinds.site_spider import Spider
 from headwater.sources.run import Page, Run, make_validators, save_validators, set_or_remove
 
 IngestionMode = Literal["feed", "spider", "both"]
-SITEMAP_HOURS = 6
 _MOST_PATTERNS = 20
 _LONGEST_PATTERN = 200
 # A repetition of a repetition, such as (a+)+, takes extremely long on an address that almost matches.
@@ -42,7 +41,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     feed_url: str | None = None  # None: found from the home page
     sitemap_url: str | None = None  # None: found in robots.txt or at common addresses
     ingestion_mode: IngestionMode = "feed"  # "feed" includes the sitemaps
-    sitemap_hours: float | None = None  # None: 6 with `sitemap_url`, else only after the feed has overflowed
+    sitemap_hours: float | None = 6.0  # None: only after the feed has overflowed, or on request
     spider_hours: float = 24.0
     spider_depth: int = 2  # links between the home page and the pages that the spider follows
     spider_pages: int = 200  # pages that the spider follows in one run
@@ -70,13 +69,12 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("schedule: applies to the feed, and this site is read without one")
 
     def methods(self, interval: timedelta) -> Intervals:
-        """Return the methods of its mode. Sitemaps have an interval only if they are set."""
+        """Return the methods of its mode. The sitemaps are always among those of a feed."""
         methods: dict[Method, timedelta | None] = {}
         if self.ingestion_mode != "spider":
             if self.feed_url or self.site_url:
                 methods.update(super().methods(interval))
-            hours = self.sitemap_hours or (SITEMAP_HOURS if self.sitemap_url else None)
-            methods[Method.SITEMAP] = timedelta(hours=hours) if hours else None
+            methods[Method.SITEMAP] = timedelta(hours=self.sitemap_hours) if self.sitemap_hours else None
         if self.ingestion_mode != "feed":
             methods[Method.SPIDER] = timedelta(hours=self.spider_hours)
         return methods
@@ -99,9 +97,8 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 ).walk()
 
     def _sitemaps(self, run: Run) -> Sitemaps:
-        # Sitemaps that are not set only complete the feed, so they are limited to the site's path.
-        is_set = self.sitemap_url or self.sitemap_hours
-        path = "/" if is_set or not self.site_url else urlsplit(self.site_url).path.rstrip("/") + "/"
+        # Sitemaps that are not given may list more than this source: they are limited to the folder of its home page.
+        path = "/" if self.sitemap_url or not self.site_url else _folder_of(urlsplit(self.site_url).path)
         return Sitemaps(run, self.home, self.sitemap_url, path=path, deadline=timedelta(seconds=self.deadline))
 
 
@@ -165,6 +162,12 @@ def _make_item(entry: FeedEntry, url: str) -> Item:
         tags={"topic": sorted(set(entry.tags))} if entry.tags else {},
         raw={name: value for name, value in raw.items() if value},
     )
+
+
+def _folder_of(path: str) -> str:
+    """Return the folder of a home page: /news/ for /news and for /news/index.html."""
+    folder, _, last = path.rpartition("/")
+    return f"{folder}/" if "." in last or not last else f"{path}/"
 
 
 def _check_patterns(patterns: tuple[str, ...]) -> None:

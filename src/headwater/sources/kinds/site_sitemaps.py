@@ -1,7 +1,9 @@
 """The sitemap method of a site: the new pages of its sitemaps, the newest sitemaps first (spec 3.3).
 
-`run.state` holds `sitemaps` (the validators of each), `read_at` (the time of the last complete run; the next run reads
-back to it), `backfill` (an unfinished backfill) and `problems` (the errors that the last run continued after).
+`run.state` holds `sitemaps` (the validators of each, since when its pages were taken, and the number of older pages),
+`read_at` (the time of the last complete run; the next run reads back to it), `backfill` (an unfinished backfill),
+`backfilled` (the start of the longest complete backfill), `older` (what is too old to be taken), `none_at` (the time of
+a search that found no sitemap) and `problems` (the errors that the last run continued after).
 """
 
 import heapq
@@ -29,6 +31,7 @@ _MAX_ITEMS = 5_000  # they stay in memory until the end of the run; other URLs d
 _LONGEST_BACKFILL = timedelta(days=30)  # a site may have more sitemaps than the state can hold
 _moment = datetime.fromisoformat
 _SHARE_OF_DEADLINE = 0.8  # after which a run ends by itself, so that its state is saved
+_SEARCH_PAUSE = timedelta(hours=23)  # after a search that found no sitemap
 
 
 class _Place(NamedTuple):
@@ -59,9 +62,13 @@ class Sitemaps:
         self._asked = self._read = self._items = 0
         self._failures = 0  # in a row
         self._is_cut = False  # a sitemap may be readable in the next run
+        self._older_sitemaps = 0  # that were not read, because they are too old
+        self._backfilled = _read_moment(run.state.get("backfilled"))
 
     async def read(self) -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield the new pages. Raise the first problem if no sitemap could be read."""
+        if self._has_searched():
+            return
         await self._start()
         while self._queue and not self._is_over():
             *_, place = heapq.heappop(self._queue)
@@ -69,10 +76,19 @@ class Sitemaps:
             if reading is not None:
                 for sitemap in reading.sitemaps:
                     self._follow(sitemap, place)
+                self._note_older()
                 for entries in reading.batches():
                     for entry in entries:
                         yield self._make_found(entry)
         self._finish()
+
+    def _has_searched(self) -> bool:
+        """Return whether a recent search found no sitemap. A backfill searches again."""
+        none_at = _read_moment(self._run.state.pop("none_at", None))
+        if self._run.since or none_at is None or self._run.now - none_at >= _SEARCH_PAUSE:
+            return False
+        self._run.state["none_at"] = none_at.isoformat()
+        return True
 
     async def _start(self) -> None:
         if self._sitemap_url:
@@ -90,6 +106,8 @@ class Sitemaps:
         above = (*index.above, index.url)
         if is_older(sitemap.lastmod, self._since_of(sitemap.url)):
             self._read += 1
+            is_backfilled = self._backfilled and not is_older(sitemap.lastmod, self._backfilled)
+            self._older_sitemaps += sitemap.url not in self._memory and not is_backfilled
         elif sitemap.url in above:
             self._problems.add(sitemap.url, Unreadable("The sitemap index names itself.", url=sitemap.url))
         elif len(above) > _MAX_DEPTH:
@@ -131,11 +149,12 @@ class Sitemaps:
                 self._read += 1
                 self._remember(place, {**memory, "at": self._run.now.isoformat()})
                 return None
-            reading = await page.sitemap(self._since_of(place.url), self._hosts, self._path)
+            covered = self._covered_since(place.url)
+            reading = await page.sitemap(self._since_of(place.url), self._hosts, self._path, covered)
         except HeadwaterError as error:
             self._note_failure(place, error)
             return None
-        self._note_reading(place, page, reading)
+        self._note_reading(place, page, reading, covered)
         return reading
 
     def _since_of(self, url: str) -> datetime:
@@ -146,13 +165,18 @@ class Sitemaps:
         since = _usual_since(self._run) if self._is_read_so_far(memory) else self._since
         return min(since, _moment(memory["at"]))
 
+    def _covered_since(self, url: str) -> datetime:
+        """Return the date of change from which on all pages of a sitemap have been taken, with this reading."""
+        earlier = _read_moment(self._memory.get(url, {}).get("since"))
+        return min(filter(None, (self._since_of(url), earlier, self._backfilled)))
+
     def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
         """Return whether a sitemap was read as far back as necessary, so that only a change matters."""
         if not memory or self._run.since:
             return False
         return self._backfill is None or _moment(memory["at"]) >= self._backfill[1]
 
-    def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
+    def _note_reading(self, place: _Place, page: Page, reading: SitemapReading, covered: datetime) -> None:
         if reading.problem:
             self._problems.add(place.url, Unreadable(reading.problem, url=place.url))
         if reading.elsewhere and not reading.here:
@@ -164,7 +188,9 @@ class Sitemaps:
             return
         self._read += 1
         if not reading.problem:
-            memory: dict[str, Any] = {"at": self._run.now.isoformat()}
+            memory: dict[str, Any] = {"at": self._run.now.isoformat(), "since": covered.isoformat()}
+            if reading.oldest:
+                memory |= {"older": reading.older, "oldest": reading.oldest.isoformat()}
             save_validators(memory, page.response, page.body_hash)
             self._remember(place, memory)
 
@@ -189,7 +215,18 @@ class Sitemaps:
         updated = entry.lastmod if entry.lastmod and entry.lastmod > published else None
         return Item(entry.url, entry.title, published, updated)
 
+    def _note_older(self) -> None:
+        """Save how many pages are too old to be taken, as far as the sitemaps were read."""
+        dates = [memory["oldest"] for memory in self._memory.values() if "oldest" in memory]
+        older = {
+            "pages": sum(memory.get("older", 0) for memory in self._memory.values()),
+            "sitemaps": self._older_sitemaps,
+            "oldest": min(dates, key=_moment, default=None),
+        }
+        set_or_remove(self._run.state, "older", older if dates or self._older_sitemaps else None)
+
     def _finish(self) -> None:
+        self._note_older()
         if self._queue:
             *_, place = self._queue[0]
             left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next run."
@@ -201,7 +238,10 @@ class Sitemaps:
         self._problems.save(state)
         if not (self._is_cut or self._queue):
             state["read_at"] = self._run.now.isoformat()
-        set_or_remove(state, "backfill", self._unfinished_backfill())
+        unfinished = self._unfinished_backfill()
+        set_or_remove(state, "backfill", unfinished)
+        if self._backfill and not unfinished:
+            state["backfilled"] = min(filter(None, (self._backfill[0], self._backfilled))).isoformat()
 
     def _unfinished_backfill(self) -> dict[str, str] | None:
         is_left = any(not self._is_read_so_far(self._memory.get(place.url, {})) for *_, place in self._queue)
@@ -220,7 +260,12 @@ class Sitemaps:
             if self._run.since:
                 raise missing
             # Many sites have none, so this is no error.
+            self._run.state["none_at"] = self._run.now.isoformat()
             self._problems.add(self._home, missing)
+
+
+def _read_moment(stored: str | None) -> datetime | None:
+    return _moment(stored) if stored else None
 
 
 def _usual_since(run: Run) -> datetime:

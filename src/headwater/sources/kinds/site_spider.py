@@ -51,6 +51,8 @@ class Spider:
         """Yield articles and links to other hosts. Raise the error of the home page if it cannot be read."""
         self._seen.add(normalize_url(self._home))
         links = await self._read_links(await self._run.http.get(self._home), at_home=True)
+        if not (links.articles or links.navigation or links.external):
+            self._problems.add(self._home, Unreadable("The start page has no links, so the spider finds no pages."))
         queue: deque[_QueuedPage] = deque()
         for found in self._sort_links(links, _QueuedPage(normalize_url(self._home), 0), queue):
             yield found
