@@ -145,7 +145,9 @@ def _replace(where: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]
 def _without_fence() -> None:
     """Bug: a finish no longer checks that the claim is still its own."""
     sql = importlib.import_module("headwater.db.sql")
-    sql._QUERIES["lock_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
+    sql._QUERIES["lock_claims"] = (
+        "SELECT id AS url_id, true AS is_watched FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
+    )
 
 
 def _late_commit() -> None:

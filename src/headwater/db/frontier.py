@@ -126,12 +126,15 @@ async def claim_urls(
     return claims, idle
 
 
-async def lock_claims(connection: Connection, claims: Collection[Claim]) -> set[int]:
-    """Lock the claims that are still their holder's until the transaction ends. Return their URL ids."""
+async def lock_claims(connection: Connection, claims: Collection[Claim]) -> dict[int, bool]:
+    """Lock the claims that are still their holder's until the transaction ends.
+
+    Return the ids of their URLs, and whether a re-fetch policy watches the page.
+    """
     rows = await connection.fetch(
         query("lock_claims"), [claim.url_id for claim in claims], [claim.lease.token for claim in claims]
     )
-    return {row["url_id"] for row in rows}
+    return {row["url_id"]: row["is_watched"] for row in rows}
 
 
 async def settle_claims(

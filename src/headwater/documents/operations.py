@@ -122,7 +122,7 @@ class DocumentOperations:
     async def search(self, words: str, only: ContentFilter | None = None, *, limit: int = 10, offset: int = 0) -> Hits:
         """Search titles and texts, best first."""
         async with self._context.database.connection() as connection:
-            chosen = await prepare_filter(connection, only or ContentFilter())
+            chosen = await prepare_filter(connection, only) if only else ContentFilter()
             return await documents.search_documents(
                 connection, make_storable(words), chosen, limit=limit, offset=offset
             )

@@ -50,7 +50,9 @@ async def commit(
     await _save_aliases(connection, results, now)
     targets = await _submit_redirects(connection, results, now, key_of)
     await finish(connection, finishes, now)
-    await plan_after_fetches(connection, _find_ends(results, before), now)
+    watched = [result for result in results if ours[result.finish.claim.url_id]]
+    if watched:
+        await plan_after_fetches(connection, _find_ends(watched, before), now)
     stored = {result.finish.claim.url_id for result in results if result.document}
     await save_page_items(connection, stored | targets, timezone, now)
     return finishes

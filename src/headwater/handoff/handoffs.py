@@ -14,7 +14,6 @@ import structlog
 
 from headwater.core.backoff import doubled
 from headwater.core.errors import HandoffsMissing, HeadwaterError
-from headwater.core.json_values import JsonObject
 from headwater.core.lease import Lease
 from headwater.core.poll import HandoffCounts
 from headwater.core.reasons import Reason
@@ -63,19 +62,15 @@ def payload_hash(item: Item) -> str:
     return sha256(_encode_sorted(_drop_nulls(content))).hexdigest()
 
 
-def drop_volatile(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+def drop_volatile(raw: Mapping[str, Any], *, is_whole: bool = True) -> Mapping[str, Any]:
     """Return a raw record without the volatile fields at its top and at the top of its `search` field.
 
     The same names further down belong to the content.
     """
-    kept = _drop_fields(raw)
-    if isinstance(kept.get("search"), Mapping):
-        kept["search"] = _drop_fields(kept["search"])
+    kept = {name: value for name, value in raw.items() if name not in VOLATILE and not str(name).startswith("_")}
+    if is_whole and isinstance(kept.get("search"), Mapping):
+        kept["search"] = drop_volatile(kept["search"], is_whole=False)
     return kept
-
-
-def _drop_fields(fields: Mapping[str, Any]) -> JsonObject:
-    return {name: value for name, value in fields.items() if name not in VOLATILE and not str(name).startswith("_")}
 
 
 def _drop_nulls(value: Any) -> Any:

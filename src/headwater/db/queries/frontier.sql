@@ -118,9 +118,13 @@ LEFT JOIN LATERAL (
 ) member ON true
 
 -- name: lock_claims
--- The fence: lock the given claims that are still their holder's until the transaction ends.
--- $1 url ids, $2 tokens
-SELECT q.url_id FROM frontier_queue q
+-- The fence: lock the given claims that are still their holder's until the transaction ends. A page is watched by a policy
+-- of its own or by that of its source. $1 url ids, $2 tokens
+SELECT q.url_id,
+       EXISTS (SELECT FROM watches w WHERE w.url_id = q.url_id) OR coalesce((
+           SELECT s.fetch_profile ->> 'refetch' FROM url_frontier u JOIN sources s ON s.id = u.source_id WHERE u.id = q.url_id
+       ), 'never') <> 'never' AS is_watched
+FROM frontier_queue q
 JOIN unnest($1::bigint[], $2::uuid[]) AS g (url_id, token) ON q.url_id = g.url_id AND q.lease_token = g.token
 WHERE q.url_id = ANY ($1)
 ORDER BY q.url_id
