@@ -386,7 +386,8 @@ async def test_all_hosts_are_released_at_once(harness: AppHarness, frontier: Pro
 
 
 def test_an_empty_frontier_answers_every_command(tmp_path: Path) -> None:
-    """Spec 8.2: on a machine where nothing has been set up."""
+    """Spec 8.2: before the first source is added."""
+    assert headwater("migrate", "up", cwd=tmp_path, data_dir=tmp_path / "data").returncode == 0
     for words, said in (
         (("list",), "No URLs match."),
         (("hosts",), "No hosts match."),

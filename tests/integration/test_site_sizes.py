@@ -23,7 +23,7 @@ LEAST_BYTES = 6_000_000
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as opened:
+    async with Sandbox(preload=["headwater.feeds.sitemap_selection"]) as opened:
         yield opened
 
 

@@ -43,7 +43,7 @@ async def test_a_webhook_is_added_shown_switched_and_removed(api: Api) -> None:
     status, added = await api.post("/webhooks", NEW)
     assert status == 201
     assert added["secret"].startswith("whsec_")
-    assert (added["url"], added["events"]) == (NEW["url"], ["document.ready", "job.failed"])
+    assert (added["url"], added["events"]) == (NEW["url"], ["document.ready", "document.deleted", "job.failed"])
     _, listed = await api.get("/webhooks")
     _, shown = await api.get("/webhooks/hook")
     assert [set(row) for row in listed["webhooks"]] == [PUBLIC] == [set(shown)]

@@ -21,7 +21,7 @@ def delivery(
     *, attempts: int = 1, failures: int = 0, taken: datetime | None = None, failing: datetime | None = None
 ) -> ClaimedDelivery:
     job = FailedJob(1, "x", Reason.GONE, "Gone.")
-    change = Change(Event.JOB_FAILED, "failed", "c1", NOON, "http://news.test/a", "news", None, job)
+    change = Change(Event.JOB_FAILED, "failed", "c1", NOON, "http://news.test/a", "news", None, None, job)
     lease = Lease("me", uuid4(), NOON, attempts)
     return ClaimedDelivery(uuid4(), Receiver("hook", "http://a.test/", b"x"), change, lease, failures, taken, failing)
 

@@ -32,6 +32,7 @@ OTHERS: dict[str, Any] = {
     "deadline": 60.0,
     "selectors": {"title": "h1"},
     "refetch": "every 6h",
+    "keep_days": 30,
 }
 
 

@@ -71,7 +71,7 @@ def make_item(bucket: Literal["NEW", "LATEST"], title: str = HOSTILE_TITLE) -> D
 
 def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
-    show_days.print_day(DayView(date(2026, 3, 3), "UTC", [make_item("NEW")], [], [], []))
+    show_days.print_day(DayView(date(2026, 3, 3), "UTC", [make_item("NEW")], None, [], []))
     facts = (HOSTILE_TITLE, None, None, None, datetime(2026, 3, 3), 1.0, HOSTILE_TITLE)
     hit = Hit(1, "http://board.demo.test/", "board.demo.test", *facts)
     documents.print_hits(HOSTILE_TITLE, Hits([hit], 1))
@@ -88,7 +88,7 @@ def test_a_day_marks_the_items_that_only_a_sighting_dates(capsys: pytest.Capture
     """Spec 11.1."""
     stated = make_item("NEW", "stated")
     seen = replace(stated, title="seen", published_is_sighting=True)
-    show_days.print_day(DayView(date(2026, 3, 3), "UTC", [stated, seen], [], [], []))
+    show_days.print_day(DayView(date(2026, 3, 3), "UTC", [stated, seen], None, [], []))
     lines = capsys.readouterr().out.splitlines()
     titles = [line.partition("-  ")[2].strip() for line in lines if "NEW  " in line]
     assert titles == ["stated", "seen (first seen)"]
@@ -116,7 +116,6 @@ def test_the_first_problems_of_a_method_are_shown(capsys: pytest.CaptureFixture[
         health=SourceHealth.ON_TIME,
         why="Polled.",
         problems=[ReadProblem(f"http://a.test/{number}.xml", HOSTILE_TITLE) for number in range(7)],
-        older=None,
     )
     show_sources.details(
         SourceDetails(
@@ -218,13 +217,7 @@ def test_the_commands_that_the_demo_shows_can_be_pasted(
     program = "/opt/some where/headwater"
     monkeypatch.setattr("sys.argv", [program])
     monkeypatch.setattr("os.access", lambda *_: True)
-    demo.show_addresses(
-        "http://127.0.0.1:1/ui/sign-in?code=abc",
-        "http://127.0.0.1:1",
-        "http://127.0.0.1:2",
-        ["a.demo.test"],
-        Path("/data"),
-    )
+    demo.show_addresses("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
     printed = capsys.readouterr().out
     assert "`" not in printed
     assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [
