@@ -115,6 +115,7 @@ def test_the_first_problems_of_a_method_are_shown(capsys: pytest.CaptureFixture[
         backfill_since=None,
         health=SourceHealth.ON_TIME,
         why="Polled.",
+        older=None,
         problems=[ReadProblem(f"http://a.test/{number}.xml", HOSTILE_TITLE) for number in range(7)],
     )
     show_sources.details(
@@ -217,7 +218,9 @@ def test_the_commands_that_the_demo_shows_can_be_pasted(
     program = "/opt/some where/headwater"
     monkeypatch.setattr("sys.argv", [program])
     monkeypatch.setattr("os.access", lambda *_: True)
-    demo.show_addresses("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
+    demo.show_addresses(
+        "http://127.0.0.1:1/in", "http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data")
+    )
     printed = capsys.readouterr().out
     assert "`" not in printed
     assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [
