@@ -7,7 +7,7 @@ dump needs no schema, because the migrations make it. Every server reads the tex
 import contextlib
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -92,18 +92,32 @@ async def list_tables(connection: Connection) -> list[str]:
 
 async def dump_table(connection: Connection, name: str, folder: Path) -> Table:
     """Write the file of a table."""
-    columns = [row["attname"] for row in await connection.fetch(query("columns_to_copy"), name)]
-    digest, size = hashlib.sha256(), 0
     with (folder / f"{name}.copy").open("xb") as file:
 
         async def write(chunk: bytes) -> None:
-            nonlocal size
             file.write(chunk)
-            digest.update(chunk)
-            size += len(chunk)
 
-        status = await connection.copy_from_table(name, columns=columns, output=write, timeout=_TIMEOUT_SECONDS)
+        return await read_table(connection, name, write)
+
+
+async def read_table(connection: Connection, name: str, receive: Callable[[bytes], Awaitable[None]]) -> Table:
+    """Read all rows of a table, and pass them on in chunks."""
+    columns = await read_columns(connection, name)
+    digest, size = hashlib.sha256(), 0
+
+    async def pass_on(chunk: bytes) -> None:
+        nonlocal size
+        digest.update(chunk)
+        size += len(chunk)
+        await receive(chunk)
+
+    status = await connection.copy_from_table(name, columns=columns, output=pass_on, timeout=_TIMEOUT_SECONDS)
     return Table(name, columns, _count(status), size, digest.hexdigest())
+
+
+async def read_columns(connection: Connection, name: str) -> list[str]:
+    """Return the columns of a table that are copied."""
+    return [row["attname"] for row in await connection.fetch(query("columns_to_copy"), name)]
 
 
 async def read_sequences(connection: Connection) -> dict[str, int]:
@@ -183,32 +197,59 @@ async def load(
 
     `on_table` receives how many tables are filled.
     """
-    try:
-        await migrate.apply_missing(connection, through=schema, seconds=_TIMEOUT_SECONDS)
-        indexes = [row[0] for row in await connection.fetch(query("indexes_to_rebuild"))]
-        await connection.execute(query("clear_for_loading"), timeout=_TIMEOUT_SECONDS)
+    with report_misfits("The backup"):
+        indexes = await make_empty_tables(connection, schema)
         for number, table in enumerate(tables):
             on_table(number)
-            source = folder / table.file_name
-            status = await connection.copy_to_table(
-                table.name, columns=table.columns, source=source, timeout=_TIMEOUT_SECONDS
-            )
-            if _count(status) != table.rows:
-                raise _does_not_fit(f"{table.file_name} has {_count(status):,} rows and should have {table.rows:,}")
-        for index in indexes:
-            await connection.execute(index, timeout=_TIMEOUT_SECONDS)
-        await connection.execute(query("enable_triggers"), timeout=_TIMEOUT_SECONDS)
-        for name, last in sequences.items():
-            await connection.execute(query("set_sequence"), name, last)
-        await migrate.drop_unapplied_optional(connection)
+            rows = await fill_table(connection, table.name, table.columns, folder / table.file_name)
+            if rows != table.rows:
+                raise _does_not_fit("The backup", f"{table.file_name} has {rows:,} rows and should have {table.rows:,}")
+        await finish_tables(connection, indexes, sequences)
         await migrate.apply_missing(connection, restore_optional=False, seconds=_TIMEOUT_SECONDS)
-        await connection.execute(query("analyze"), timeout=_TIMEOUT_SECONDS)
+        await analyze(connection)
+
+
+async def make_empty_tables(connection: Connection, schema: int) -> list[str]:
+    """Make the tables of a schema version, without triggers and indexes. Returns the statements for the indexes."""
+    await migrate.apply_missing(connection, through=schema, seconds=_TIMEOUT_SECONDS)
+    indexes = [row[0] for row in await connection.fetch(query("indexes_to_rebuild"))]
+    await connection.execute(query("clear_for_loading"), timeout=_TIMEOUT_SECONDS)
+    return indexes
+
+
+async def fill_table(
+    connection: Connection, name: str, columns: Sequence[str], source: Path | AsyncIterator[bytes]
+) -> int:
+    """Fill a table from a file or from chunks. Returns the number of rows."""
+    return _count(await connection.copy_to_table(name, columns=list(columns), source=source, timeout=_TIMEOUT_SECONDS))
+
+
+async def finish_tables(connection: Connection, indexes: Sequence[str], sequences: Mapping[str, int]) -> None:
+    """Make the indexes and triggers of filled tables, and set the sequences."""
+    for index in indexes:
+        await connection.execute(index, timeout=_TIMEOUT_SECONDS)
+    await connection.execute(query("enable_triggers"), timeout=_TIMEOUT_SECONDS)
+    for name, last in sequences.items():
+        await connection.execute(query("set_sequence"), name, last)
+    await migrate.drop_unapplied_optional(connection)
+
+
+async def analyze(connection: Connection) -> None:
+    """Make the planner's statistics of all tables."""
+    await connection.execute(query("analyze"), timeout=_TIMEOUT_SECONDS)
+
+
+@contextlib.contextmanager
+def report_misfits(what: str) -> Iterator[None]:
+    """Turn the database's refusals into an error that names the source of the rows."""
+    try:
+        yield
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
-        raise _does_not_fit(str(error)) from None
+        raise _does_not_fit(what, str(error)) from None
 
 
-def _does_not_fit(why: str) -> OperatorError:
-    return SchemaMismatch(f"The backup cannot be loaded into this database: {why}. Nothing was changed there.")
+def _does_not_fit(what: str, why: str) -> OperatorError:
+    return SchemaMismatch(f"{what} cannot be loaded into this database: {why}. Nothing was changed there.")
 
 
 def _unescape(field: bytes) -> bytes:

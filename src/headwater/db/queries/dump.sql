@@ -1,9 +1,10 @@
 -- name: set_dump_formats
--- For one transaction: formats that every server reads the same way, and no timeouts.
+-- For one transaction: formats that every server reads the same way, rows in the order of their places, no timeouts.
 SELECT set_config(name, value, true)
 FROM (VALUES ('datestyle', 'ISO, MDY'), ('intervalstyle', 'postgres'), ('timezone', 'UTC'), ('bytea_output', 'hex'),
              ('extra_float_digits', '1'), ('xmloption', 'content'), ('statement_timeout', '0'), ('lock_timeout', '0'),
-             ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0')) AS wanted (name, value)
+             ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'),
+             ('synchronize_seqscans', 'off')) AS wanted (name, value)
 JOIN pg_settings s USING (name)
 
 -- name: columns_to_copy
