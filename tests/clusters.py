@@ -40,7 +40,7 @@ def copying(folder: Path) -> Maker:
     """Return a function that makes a cluster by copying that of a data folder. If it cannot, the programs make one."""
 
     def copy(cluster: Cluster, programs: Path, start_lock: int) -> None:
-        made, new = folder / "postgres" / cluster.home.name, cluster.home / "cluster.new"
+        made, new = folder / "postgres" / cluster.major, cluster.home / "cluster.new"
         shutil.rmtree(new, ignore_errors=True)
         command = ["cp", "-aT", made / "cluster", new]
         if subprocess.run(command, capture_output=True, pass_fds=(start_lock,)).returncode:

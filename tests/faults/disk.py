@@ -15,16 +15,16 @@ class Disk:
 
     folder: Path
 
-    def make_room(self) -> None:
+    def make_room(self, size: str = "64m") -> None:
         """Make the disk larger."""
-        subprocess.run(["mount", "-o", "remount,size=64m", self.folder], check=True)
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.folder], check=True)
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Disk]:
-    """Mount a disk with space for about eighty files."""
+def small_disk(folder: Path, size: str = "320k") -> Iterator[Disk]:
+    """Mount a disk, by default with space for about eighty files."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("may not mount a disk here (needs root)")
     try:

@@ -72,6 +72,23 @@ RESTORE_POINTS = {
     "raw files are in place": "headwater.storage.restore:_put_in_place",
 }
 
+# The points of an upgrade of the embedded PostgreSQL, in their order, and of the deletion of the old cluster.
+UPGRADE_POINTS = {
+    "the place of the new cluster is free": "headwater.db.embedded.upgrade:_discard",
+    "a server runs": "headwater.db.embedded.server:_start",
+    "the new cluster is made": "headwater.db.embedded.cluster:create_cluster",
+    "the new tables are made": "headwater.db.dump:make_empty_tables",
+    "a table is read": "headwater.db.dump:read_table",
+    "a table is filled": "headwater.db.dump:fill_table",
+    "the new tables are finished": "headwater.db.dump:finish_tables",
+    "rows are copied": "headwater.db.embedded.upgrade:_copy_rows",
+    "the clusters are compared": "headwater.db.embedded.upgrade:_prove",
+    "both servers are stopped": "headwater.db.embedded.upgrade:_copy_cluster",
+    "the new cluster is in place": "headwater.db.embedded.upgrade:_switch",
+    "the old cluster has its other name": "headwater.db.embedded.upgrade:_retire_old_homes",
+}
+DROP_POINTS = {"a copy is being deleted": "headwater.db.embedded.upgrade:Path.rename"}
+
 # The points of a sync, from its reading to the end of its hand-offs.
 SYNC_POINTS = {
     "a run is begun": "headwater.discovery.runs:Runner.begin",
@@ -92,7 +109,12 @@ def main(words: Sequence[str]) -> None:
             PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
-        starts = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS, "source": SYNC_POINTS}
+        starts = {
+            "backup": BACKUP_POINTS,
+            "restore": RESTORE_POINTS,
+            "source": SYNC_POINTS,
+            "upgrade": UPGRADE_POINTS | DROP_POINTS,
+        }
         points = starts.get(words[0], POINTS | DELIVERY_POINTS | WATCH_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]

@@ -345,6 +345,7 @@ def test_a_cluster_of_another_version_fails_and_no_new_one_is_made(data: Path, d
     (data / "postgres/17/cluster/PG_VERSION").write_text("17\n")
     found = doctor.finds(exit_code=1)
     assert "PostgreSQL 17" in found["database"]["found"]
+    assert "`headwater upgrade`" in found["database"]["fix"]
     assert [path.name for path in (data / "postgres").iterdir()] == ["17"]
 
 

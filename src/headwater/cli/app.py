@@ -23,7 +23,7 @@ from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
-from headwater.cli.upkeep import backup, restore, verify
+from headwater.cli.upkeep import backup, restore, upgrade, verify
 from headwater.cli.watches import watch
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
@@ -74,7 +74,13 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     SOURCES: {"add": add, "ingest": ingest},
     RUN: {"watch": watch, "demo": demo},
-    LOOK_AFTER: {"normalize": normalize, "verify": verify, "backup": backup, "restore": restore},
+    LOOK_AFTER: {
+        "normalize": normalize,
+        "verify": verify,
+        "backup": backup,
+        "restore": restore,
+        "upgrade": upgrade,
+    },
 }
 for panel, functions in _COMMANDS.items():
     for name, function in functions.items():

@@ -1,4 +1,4 @@
-"""Commands that look after the stored data: janitor, verify, backup and restore."""
+"""Commands that look after the stored data: janitor, verify, backup, restore and upgrade."""
 
 import functools
 from collections.abc import Callable, Coroutine, Sequence
@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from rich.progress import MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from headwater.cli.bars import progress_bars
-from headwater.cli.common import Json, Source, parse_duration, run, run_local, settings_with_logs
+from headwater.cli.common import Json, Source, Yes, confirm, parse_duration, run, run_local, settings_with_logs
 from headwater.cli.output import print_result
 from headwater.cli.show import console, plain
 from headwater.core.errors import BadRequest
@@ -19,6 +19,7 @@ from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
+    from headwater.app.schema import UpgradeReport
     from headwater.core.settings import Settings
     from headwater.documents.upkeep import BackupReport, RestoreReport, SweepReport, VerifyReport
 
@@ -83,6 +84,28 @@ def restore(folder: Annotated[Path, typer.Argument(help="The folder of a backup.
     _copy(restore_backup, folder, print_restore, as_json=as_json)
 
 
+def upgrade(
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Delete the kept old cluster, if the new one works.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Move the embedded PostgreSQL to this program's major version. The old cluster is kept until --drop-old."""
+    from headwater.app import schema
+
+    settings = settings_with_logs("error")
+    if drop_old:
+        copies = run(schema.list_copies(settings))
+        if copies:
+            confirm(f"Delete the old cluster in {', '.join(copies)}?", yes=yes)
+        report = run(schema.drop_copies(settings))
+    else:
+        with progress_bars(quiet=as_json) as on_step:
+            report = run(schema.upgrade(settings, on_step))
+    print_result(report, print_dropped if drop_old else print_upgrade, as_json=as_json)
+
+
 def _copy(
     copy: "Callable[[Settings, Path, Any], Coroutine[Any, Any, R]]",
     folder: Path,
@@ -95,6 +118,30 @@ def _copy(
         report = run(copy(settings, folder.absolute(), on_step))
     print_result(report, render, as_json=as_json)
     raise typer.Exit(1 if report.missing or report.differing else 0)
+
+
+def print_upgrade(report: "UpgradeReport") -> None:
+    """Show what an upgrade copied, and which copies of old clusters are kept."""
+    if report.from_version is None:
+        console.print(f"The database is PostgreSQL {report.to_version} already.")
+    else:
+        console.print(
+            f"The database moved from PostgreSQL {report.from_version} to {report.to_version}. "
+            f"All {report.rows:,} rows of {report.tables} tables are equal."
+        )
+    for folder in report.copies:
+        console.print(f"The old cluster is kept in {plain(folder)}.")
+    if report.copies:
+        size = decimal(report.copies_bytes)
+        console.print(f"If Headwater works as before, free its {size}: `headwater upgrade --drop-old`.")
+
+
+def print_dropped(report: "UpgradeReport") -> None:
+    """Show which copies of old clusters were deleted."""
+    for folder in report.dropped:
+        console.print(f"Deleted {plain(folder)}.")
+    freed = decimal(report.dropped_bytes)
+    console.print(f"{freed} are free again." if report.dropped else "There is no copy of an old cluster.")
 
 
 def print_sweep(report: "SweepReport") -> None:

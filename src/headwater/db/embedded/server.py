@@ -62,6 +62,7 @@ RECOVERY_SECONDS = 600.0  # a server that replays a long log is not stuck
 ORPHAN_SECONDS = 30.0  # for the processes of a killed server to notice and end
 STOP_SECONDS = 60.0
 LOG_BYTES = 1024 * 1024
+_LOCK_OUT_SECONDS = 10.0  # for another program to finish starting or stopping the server
 _POLL_SECONDS = 0.005
 _EXIT_SECONDS = 1.0  # a process that ends releases its locks before it disappears
 
@@ -100,9 +101,40 @@ def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> Embedd
             fcntl.flock(users_lock, fcntl.LOCK_SH)
             shares.callback(_leave, cluster, users_lock)
             socket_folder = _ensure_running(cluster, start_lock, deadline)
-        secret, host = quote(cluster.password(), safe=""), quote(str(socket_folder), safe="")
-        dsn = f"postgresql://{files.ROLE}:{secret}@/{files.DATABASE}?host={host}&port={PORT}"
-        return EmbeddedServer(dsn, shares.pop_all())
+        return EmbeddedServer(_dsn(cluster, socket_folder), shares.pop_all())
+
+
+@contextmanager
+def lock_out_others(cluster: Cluster) -> Iterator[int]:
+    """Keep all other programs away from a cluster. Yields the lock for `run_alone`. Refuses a cluster in use."""
+    with _start_lock(cluster, time.monotonic() + _LOCK_OUT_SECONDS) as start_lock, ExitStack() as closing:
+        users_lock = open_private(cluster.home / "users.lock", os.O_RDONLY)
+        closing.callback(os.close, users_lock)
+        if not try_lock(users_lock):
+            raise DatabaseUnreachable(f"A Headwater uses the database in {cluster.home}. Stop it and try again.")
+        yield start_lock
+
+
+@contextmanager
+def run_alone(cluster: Cluster, start_lock: int) -> Iterator[str]:
+    """Run the server of a cluster from which others are locked out, and stop it. Yields its address."""
+    try:
+        yield _dsn(cluster, _ensure_running(cluster, start_lock, time.monotonic() + RECOVERY_SECONDS))
+    finally:
+        _stop(cluster)
+
+
+def stop_leftover(cluster: Cluster) -> None:
+    """Stop the server that a killed program left, also if it is still starting. Others are locked out."""
+    if cluster.data.exists():
+        with ExitStack() as locks:
+            _find_running(cluster, open_folder(cluster.data, locks), time.monotonic() + RECOVERY_SECONDS)
+    _stop(cluster)
+
+
+def _dsn(cluster: Cluster, socket_folder: Path) -> str:
+    secret, host = quote(cluster.password(), safe=""), quote(str(socket_folder), safe="")
+    return f"postgresql://{files.ROLE}:{secret}@/{files.DATABASE}?host={host}&port={PORT}"
 
 
 def _leave(cluster: Cluster, users_lock: int) -> None:
@@ -122,8 +154,8 @@ def _start_lock(cluster: Cluster, deadline: float) -> Iterator[int]:
     descriptor = open_private(cluster.home / "start.lock", os.O_RDONLY)
     try:
         while not try_lock(descriptor):
-            what = f"Another process is still starting or stopping the server of {cluster.home}; wait for it or end it"
-            _wait_on(deadline, f"{what}, and try again.")
+            what = f"Another process is still starting, stopping or upgrading the server of {cluster.home}"
+            _wait_on(deadline, f"{what}; wait for it or end it, and try again.")
         yield descriptor
     finally:
         os.close(descriptor)
