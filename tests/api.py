@@ -15,7 +15,7 @@ from headwater.app.operations import Operations
 from headwater.app.roles import RoleName, serve
 from headwater.core.settings import Settings
 
-TOKEN = "a-token-for-tests"
+TOKEN = "a-token-for-tests-0123456789-abcdef"
 
 
 class Api:

@@ -49,7 +49,7 @@ NAMES = [
     "time zone",
     "dns",
     "api address",
-    "write token",
+    "api token",
     "sandbox",
     "contact url",
     "kinds",
@@ -149,7 +149,7 @@ def test_a_healthy_machine_is_found_healthy_and_unchanged(data: Path, tmp_path: 
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"write token", "contact url", "chromium", "redis", "webhooks", "api key"}
+    assert not_ok <= {"api token", "contact url", "chromium", "redis", "webhooks", "api key"}
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))
@@ -194,7 +194,7 @@ def test_kinds_that_cannot_be_loaded_are_named_with_the_reason(
 
 def test_an_empty_machine_has_no_faults_and_stays_empty(data: Path, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)
-    missing = states(found, "data folder", "database", "schema", "leases", "hosts", "write token")
+    missing = states(found, "data folder", "database", "schema", "leases", "hosts", "api token")
     assert set(missing.values()) == {"not configured"}
     assert found["clock"]["state"] == "not checked"
     assert "first start makes it" in found["database"]["fix"]
@@ -361,7 +361,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -
         assert said in found["data folder"]["found"]
         assert "HEADWATER_DATA_DIR" in found["data folder"]["fix"]
         assert found["sandbox"]["state"] == "ok"
-        for name in ("database", "schema", "clock", "leases", "hosts", "write token"):
+        for name in ("database", "schema", "clock", "leases", "hosts", "api token"):
             assert found[name]["state"] == "not checked"
             assert found[name]["fix"] == "Fix the data folder first."
 
@@ -577,19 +577,20 @@ def test_a_name_server_that_never_answers_delays_no_other_check(
 def test_a_token_that_others_can_read_fails(data: Path, doctor: Doctor) -> None:
     data.mkdir()
     token = data / "api-token"
-    token.write_text("hunter2\n")
+    secret = "5e6a0b2f-a-token-for-the-doctor-only"
+    token.write_text(f"{secret}\n")
     for mode, exit_code, state in ((0o600, 0, "ok"), (0o644, 1, "failed")):
         token.chmod(mode)
         found = doctor.finds(exit_code=exit_code)
-        assert found["write token"]["state"] == state
-        assert "hunter2" not in str(found)
-    assert found["write token"]["fix"] == f"chmod 600 {token}"
-    assert doctor.finds(exit_code=0, api_token="hunter2")["write token"]["state"] == "ok"
+        assert found["api token"]["state"] == state
+        assert secret not in str(found)
+    assert found["api token"]["fix"] == f"chmod 600 {token}"
+    assert doctor.finds(exit_code=0, api_token=secret)["api token"]["state"] == "ok"
     token.write_text("\n")
     token.chmod(0o600)
-    assert "holds no token" in doctor.finds(exit_code=1)["write token"]["found"]
-    token.write_bytes(b"\xff\xfe")
-    assert "holds no token" in doctor.finds(exit_code=1)["write token"]["found"]
+    assert doctor.finds(exit_code=1)["api token"]["state"] == "failed"
+    token.write_bytes(b"\xff\xfe" * 32)
+    assert doctor.finds(exit_code=1)["api token"]["state"] == "failed"
 
 
 @pytest.mark.both_servers

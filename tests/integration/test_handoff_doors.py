@@ -11,7 +11,7 @@ import pytest
 
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from tests.api import Api
+from tests.api import TOKEN, Api
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater, program_settings
 from tests.replaying import urlset
@@ -19,7 +19,6 @@ from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
-TOKEN = "a-token-for-tests"
 COUNTS = ("queued", "completed", "failed", "skipped")
 
 Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]

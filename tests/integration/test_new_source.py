@@ -20,6 +20,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.pool import Database
 from tests import kinds
+from tests.api import TOKEN
 from tests.harness import AppHarness
 from tests.program import headwater
 from tests.server import Answer, Site, rss
@@ -28,7 +29,6 @@ FEED = "http://news.test/feed"
 LIST = "http://api.test/records.json"
 JSON = {"Content-Type": "application/json"}
 RECORDS = '[{"id": "2026-0001", "url": "http://news.test/1", "title": "The first record"}]'
-TOKEN = "a-token-for-tests"
 KEY = "abcdefgh" * 5
 DOCS = Path(__file__).parents[2] / "docs"
 

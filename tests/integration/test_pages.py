@@ -161,7 +161,7 @@ async def test_a_form_needs_its_csrf_token_its_origin_and_a_session(reader: Read
     assert (await reader.post("/ui/submit", urls=url)).status == 422
     assert (await reader.post("/ui/submit", urls=url, csrf="x" * len(csrf))).status == 422
     for origin in ("http://evil.test", "null"):
-        assert (await reader.post("/ui/submit", origin=origin, urls=url, csrf=csrf)).status == 422
+        assert (await reader.post("/ui/submit", origin=origin, urls=url, csrf=csrf)).status == 403
     async with open_harness(page_settings) as harness:
         assert url not in await harness.urls()
 

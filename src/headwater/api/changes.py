@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from pydantic import Field
 
-from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.changes import operations as records
 from headwater.core.record import record
@@ -52,17 +51,17 @@ def add_webhooks(app: FastAPI, operations: Operations) -> None:
         """List webhooks and their state."""
         return Webhooks(await webhooks.list_webhooks())
 
-    app.post("/webhooks", tags=[_TAG], status_code=201, dependencies=TOKEN)(webhooks.add)
+    app.post("/webhooks", tags=[_TAG], status_code=201)(webhooks.add)
     app.get("/webhooks/{name}", tags=[_TAG])(webhooks.get)
-    app.delete("/webhooks/{name}", tags=[_TAG], dependencies=TOKEN)(webhooks.remove)
-    app.post("/webhooks/{name}/test", tags=[_TAG], dependencies=TOKEN)(webhooks.send_test)
+    app.delete("/webhooks/{name}", tags=[_TAG])(webhooks.remove)
+    app.post("/webhooks/{name}/test", tags=[_TAG])(webhooks.send_test)
 
-    @app.post("/webhooks/{name}/enable", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/webhooks/{name}/enable", tags=[_TAG])
     async def enable(name: str) -> records.Webhook:
         """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
         return await webhooks.enable(name, enabled=True)
 
-    @app.post("/webhooks/{name}/disable", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/webhooks/{name}/disable", tags=[_TAG])
     async def disable(name: str) -> records.Webhook:
         """Disable a webhook: its changes wait until it is enabled again."""
         return await webhooks.enable(name, enabled=False)
@@ -77,12 +76,12 @@ def add_webhooks(app: FastAPI, operations: Operations) -> None:
         """List deliveries with their attempts, the last delivery first."""
         return await webhooks.list_deliveries(name, status=status, limit=limit, before=before)
 
-    @app.post("/webhooks/{name}/retry", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/webhooks/{name}/retry", tags=[_TAG])
     async def retry(name: str, parked: ParkedIds | None = None) -> records.RetriedDeliveries:
         """Send parked deliveries again."""
         return await webhooks.retry_parked(name, parked.ids if parked else None)
 
-    @app.post("/webhooks/{name}/dismiss", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/webhooks/{name}/dismiss", tags=[_TAG])
     async def dismiss(name: str, parked: ParkedIds | None = None) -> records.DismissedDeliveries:
         """Dismiss parked deliveries: they are not sent."""
         return await webhooks.dismiss_parked(name, parked.ids if parked else None)

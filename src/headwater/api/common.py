@@ -1,18 +1,33 @@
-"""The parts that all routes share: the shape of an error, and the token."""
+"""The parts that all routes share: the shape of an error, and the scope that a route needs."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query
-from fastapi.security import HTTPBearer
 
+from headwater.access.operations import Scope
 from headwater.core.dates import parse_moment
 from headwater.core.record import record
 from headwater.documents.operations import ContentFilter
 
-PAGES = "/ui/"
-"""The pages are below this path. They are another door, which checks its own access."""
-TOKEN = [Depends(HTTPBearer(auto_error=False))]
-"""The dependencies of a route that writes. OpenAPI shows them; `api/app.py` checks the token itself."""
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Declares the scope that a route needs. `api/access.py` checks it before the body is read.
+
+    By default a route that reads needs `read`, and any other route `write`. A mounted app declares it as `needs`.
+    """
+
+    scope: Scope | None
+
+    async def __call__(self) -> None:
+        """Do nothing: this only marks the route."""
+
+
+OPEN = [Depends(Needs(None))]
+"""The dependencies of a route that needs no token."""
+ADMIN = [Depends(Needs(Scope.ADMIN))]
+"""The dependencies of a route that needs the scope admin."""
 
 
 @record

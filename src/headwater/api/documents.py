@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
-from headwater.api.common import TOKEN, Content
+from headwater.api.common import ADMIN, Content
 from headwater.app.operations import Operations
 from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
 
@@ -28,7 +28,7 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
     app.get("/why", tags=[_TAG])(operations.why)
     app.get("/documents/{document_id}", tags=[_TAG])(documents.get)
 
-    app.delete("/documents/{document_id}", tags=[_TAG], dependencies=TOKEN)(documents.delete)
+    app.delete("/documents/{document_id}", tags=[_TAG], dependencies=ADMIN)(documents.delete)
 
     @app.get("/documents/{document_id}/markdown", tags=[_TAG], response_class=Response)
     async def get_markdown(document_id: int) -> Response:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query, Response
 
-from headwater.api.common import TOKEN
+from headwater.api.common import ADMIN
 from headwater.app.operations import Operations
 from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
@@ -96,7 +96,7 @@ def add_sources(app: FastAPI, operations: Operations) -> None:
 
 
 def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
-    @app.post("/sources/import", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/sources/import", tags=[_TAG])
     async def import_sources(file: SourceFile) -> ImportedSources:
         """Add the sources of an OPML or YAML file. Entries that cannot be used are refused, the others are added."""
         return await sources.import_list(file.text.encode(errors="replace"), dry_run=file.dry_run)
@@ -108,12 +108,12 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
             return Response(await sources.export_yaml(), media_type="application/yaml")
         return Response((await sources.export_opml())[0], media_type="text/x-opml")
 
-    @app.post("/sources/discover", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/sources/discover", tags=[_TAG])
     async def discover(address: SiteAddress) -> DiscoveredSources:
         """Return the feeds and sitemaps of a site. It saves nothing."""
         return await sources.discover(address.url)
 
-    @app.post("/sources/test", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/sources/test", tags=[_TAG])
     async def test(target: TrialTarget) -> TrialResult:
         """Test each stage from an address or a source to an extracted article. It saves nothing."""
         return await sources.test(target.target)
@@ -123,7 +123,7 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
         """List the sources with their health, the worst first."""
         return Sources(await sources.list_sources(health=health, category=category))
 
-    @app.post("/sources", tags=[_TAG], status_code=201, dependencies=TOKEN)
+    @app.post("/sources", tags=[_TAG], status_code=201)
     async def add(new: NewSource) -> AddedSource:
         """Add a source. A source with a url is polled at once, and is not added if that fails."""
         if new.url is None:
@@ -138,29 +138,29 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
 
 def _add_named(app: FastAPI, sources: LiveSourceOperations, upkeep: UpkeepOperations) -> None:
     app.get("/sources/{name}", tags=[_TAG])(sources.show)
-    app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)(sources.remove)
+    app.delete("/sources/{name}", tags=[_TAG])(sources.remove)
 
-    @app.post("/sources/{name}/purge", tags=[_TAG], status_code=202, dependencies=TOKEN)
+    @app.post("/sources/{name}/purge", tags=[_TAG], status_code=202, dependencies=ADMIN)
     async def purge(name: Name) -> PurgeBegun:
         """Remove a source, and make the running program delete its items, URLs, documents and raw files."""
         return await upkeep.begin_purge(name)
 
-    @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
+    @app.patch("/sources/{name}", tags=[_TAG])
     async def edit(name: Name, changes: SourceChanges) -> EditedSource:
         """Change settings of a source, and return those that differ. If one cannot work, nothing is changed."""
         return await sources.edit(name, changes.settings, changes.unset)
 
-    @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/sources/{name}/enable", tags=[_TAG])
     async def enable(name: Name) -> SourceDetails:
         """Enable the polls of a source."""
         return await sources.set_enabled(name, enabled=True)
 
-    @app.post("/sources/{name}/disable", tags=[_TAG], dependencies=TOKEN)
+    @app.post("/sources/{name}/disable", tags=[_TAG])
     async def disable(name: Name) -> SourceDetails:
         """Disable the polls of a source until it is enabled."""
         return await sources.set_enabled(name, enabled=False)
 
-    @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202, dependencies=TOKEN)
+    @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202)
     async def backfill(name: Name, backfill: BackfillRequest) -> SourceDetails:
         """Make the running program read the sitemaps of a source back to a day."""
         return await sources.request_backfill(name, backfill.since)

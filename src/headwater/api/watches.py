@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query
 
-from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.core.record import record
 from headwater.frontier.watch_operations import WatchPage
@@ -37,12 +36,12 @@ def add_watches(app: FastAPI, operations: Operations) -> None:
         """List the pages with a re-fetch policy of their own."""
         return await watches.list_watches(with_sources=with_sources, limit=limit, after=after)
 
-    @app.put("/watches", tags=[_TAG], dependencies=TOKEN)
+    @app.put("/watches", tags=[_TAG])
     async def watch(request: WatchRequest) -> Watch:
         """Give a page a re-fetch policy of its own. An unknown URL is submitted."""
         return await watches.watch(request.url, request.policy, request.source)
 
-    @app.delete("/watches", tags=[_TAG], dependencies=TOKEN)
+    @app.delete("/watches", tags=[_TAG])
     async def unwatch(url: str) -> Watch:
         """Take the policy of a page away. The policy of its source holds again."""
         return await watches.unwatch(url)

@@ -18,12 +18,13 @@ from zoneinfo import ZoneInfo
 
 from rich.filesize import decimal
 
+from headwater.access.token_file import FILE_NAME
 from headwater.app.doctor_database import DATABASE_CHECKS, DatabaseDoctor
 from headwater.app.doctor_finding import Finding, State, failed, not_checked, not_configured, ok, run_check, warning
 from headwater.app.runtime import user_agent
-from headwater.app.token import FILE_NAME
 from headwater.browser.chromium import find_program, start_chromium
 from headwater.canonical.redis import open_redis
+from headwater.core.access import check_token
 from headwater.core.errors import HeadwaterError, SandboxFailed
 from headwater.core.settings import WHERE_LISTED, Configuration, Problem, Settings, survey
 from headwater.db.pool import without_password
@@ -113,8 +114,8 @@ async def run_checks(environment: Mapping[str, str], folder: Path) -> dict[str, 
     if findings["data folder"].state is State.FAILED:
         if not settings.database_url and findings["database"].state is not State.OK:
             findings |= dict.fromkeys(DATABASE_CHECKS, _BAD_FOLDER)
-        if findings["write token"].state is State.NOT_CONFIGURED:
-            findings["write token"] = _BAD_FOLDER
+        if findings["api token"].state is State.NOT_CONFIGURED:
+            findings["api token"] = _BAD_FOLDER
     return {name: findings[name] for name in dict.fromkeys((*_ORDER, *_MACHINE_CHECKS))}
 
 
@@ -227,19 +228,21 @@ async def _check_api_address(settings: Settings) -> Finding:
     )
 
 
-async def _check_write_token(settings: Settings) -> Finding:
+async def _check_first_token(settings: Settings) -> Finding:
     if settings.api_token:
         return ok("given by the settings")
     path = settings.data_dir / FILE_NAME
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
-        token = path.read_bytes().strip()
+        token = path.read_text(encoding="ascii", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return not_configured("not made yet")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         return failed(f"{path} is open to others (mode {mode:04o})", f"chmod 600 {shlex.quote(str(path))}")
-    if not token or not token.isascii():
-        return failed(f"{path} holds no token", "Remove it: the next start makes a new one.")
+    try:
+        check_token(token)
+    except ValueError as error:
+        return failed(f"the token in {path} {error}", "Remove the file: the next start makes a new one.")
     return ok(f"{path}, for its owner only")
 
 
@@ -360,11 +363,11 @@ _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple
     "disk": (_check_disk, ("data_dir",)),
     "time zone": (_check_time_zone, ("timezone",)),
     "api address": (_check_api_address, ("listen_host", "listen_port")),
-    "write token": (_check_write_token, ("data_dir", "api_token")),
+    "api token": (_check_first_token, ("data_dir", "api_token")),
     "sandbox": (_check_sandbox, ("sandbox_memory_mb", "sandbox_timeout_seconds")),
     "contact url": (_check_contact, ("contact_url",)),
     "kinds": (_check_kinds, ()),
     "chromium": (_check_chromium, ("chromium_path",)),
     "redis": (_check_redis, ("redis_url",)),
 }
-_ORDER = ("settings", "data folder", "disk", *DATABASE_CHECKS, "time zone", "dns", "api address", "write token")
+_ORDER = ("settings", "data folder", "disk", *DATABASE_CHECKS, "time zone", "dns", "api address", "api token")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from headwater.access.operations import TokenCheck, TokenOperations
 from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
@@ -50,6 +51,7 @@ class LocalOperations:
         self.handoffs = HandoffOperations(context)
         self.changes = ChangeOperations(context)
         self.webhooks: WebhookOperations = WebhookOperations(context)
+        self.tokens: TokenOperations = TokenOperations(context)
 
     def now(self) -> datetime:
         """Return the time of the database, by which all doors show and compare times."""
@@ -93,6 +95,7 @@ class Operations(LocalOperations):
         )
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
         self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.webhook_sender)
+        self.tokens: TokenCheck = TokenCheck(runtime.context)
         self.runtime = runtime
         self.metrics = metrics
         self.is_ready = ready

@@ -23,6 +23,7 @@ from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
+from headwater.cli.tokens import token_app
 from headwater.cli.upkeep import backup, restore, upgrade, verify
 from headwater.cli.watches import watch
 from headwater.core.errors import BadRequest
@@ -58,6 +59,7 @@ for group, name, panel in (
     (handoff_app, "handoff", RUN),
     (webhook_app, "webhook", RUN),
     (document_app, "document", LOOK_AFTER),
+    (token_app, "token", LOOK_AFTER),
     (migrate_app, "migrate", LOOK_AFTER),
 ):
     app.add_typer(group, name=name, rich_help_panel=panel)

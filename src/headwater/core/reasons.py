@@ -142,7 +142,13 @@ class Reason(StrEnum):
     WEBHOOK_EXISTS = "webhook_exists", CONFIG, "A webhook with this name already exists."
     UNKNOWN_DELIVERY = "unknown_delivery", CONFIG, "The webhook has no delivery with this id."
     UNKNOWN_PATH = "unknown_path", CONFIG, "No operation has this path and method."
-    TOKEN_REQUIRED = "token_required", CONFIG, "Requests that write need the API token."
+    UNKNOWN_TOKEN = "unknown_token", CONFIG, "No token has this name."
+    TOKEN_EXISTS = "token_exists", CONFIG, "A token with this name already exists."
+    TOKEN_REQUIRED = "token_required", CONFIG, "The request needs an API token."
+    SCOPE_REQUIRED = "scope_required", CONFIG, "The request needs an API token with a larger scope."
+    TOKEN_FAILURES = "token_failures", CONFIG, "Too many requests had a wrong token. Wait, then send a valid one."
+    HOST_REFUSED = "host_refused", CONFIG, "The API does not answer to this host name."
+    CROSS_SITE = "cross_site", CONFIG, "A page of another site sent the request, so it may not write."
 
     # On our side.
     OFFLINE = "offline", OURS, "Our own network is down. This costs no retry."

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
+from headwater.core.access import check_token
 from headwater.core.dates import check_timezone
 
 T = TypeVar("T", int, float)
+_HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 
 def text(raw: object) -> str:
@@ -113,6 +115,29 @@ def networks(raw: object) -> tuple[str, ...]:
         except ValueError as error:
             raise ValueError(f"{part!r} is not a network such as 10.0.0.0/8 ({error})") from None
     return tuple(parts(raw))
+
+
+def api_token(raw: object) -> str:
+    """Parse an API token, or an empty text."""
+    value = text(raw)
+    return check_token(value) if value else value
+
+
+def hosts(raw: object) -> tuple[str, ...]:
+    """Parse a list of host names and addresses, without ports."""
+    names = [part.lower().rstrip(".").strip("[]") for part in parts(raw)]
+    for name in names:
+        if not _HOST_NAME.fullmatch(name) and not _is_address(name):
+            raise ValueError(f"{name!r} is not a host name such as headwater.example.org, or an address without a port")
+    return tuple(names)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def api_key(raw: object) -> str:

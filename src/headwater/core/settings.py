@@ -116,13 +116,22 @@ class Settings:
     )
     database_connections: int = _setting(parse.whole(2, 100), 8, "Most database connections of one process.")
     listen_host: str = _setting(
-        parse.text, "127.0.0.1", "Address of the HTTP API. Any address but loopback opens it to your network."
+        parse.text,
+        "127.0.0.1",
+        "Address of the HTTP API. Any address but loopback opens it to your network; reading then needs a token.",
     )
     listen_port: int = _setting(parse.whole(0, 65535), 8640, "Port of the HTTP API; 0 takes any free one.")
+    allowed_hosts: tuple[str, ...] = _setting(
+        parse.hosts,
+        (),
+        "Names in addition to localhost that clients may call the API by, such as those of a reverse proxy. With one, "
+        "reading needs a token too.",
+    )
     api_token: str = _setting(
-        parse.text,
+        parse.api_token,
         "",
-        "Token that write requests must carry. Empty: the first start makes one and stores it in the data folder.",
+        "The first API token, of at least 32 random characters, with the scope admin. Empty: the first start makes one "
+        "and stores it in the data folder. `headwater token add` makes more tokens.",
         secret=True,
     )
     log_level: str = _setting(

@@ -52,6 +52,7 @@ TABLES = (
     "webhooks",
     "deliveries",
     "delivery_log",
+    "api_tokens",
 )
 _ESCAPE = re.compile(rb"\\(.)")
 _ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}

@@ -1,7 +1,5 @@
 """The app with API and pages. The pages are below /ui, and their headers forbid scripts and loads from elsewhere."""
 
-import ipaddress
-
 import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -10,10 +8,11 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headwater.access.operations import get_first_token
 from headwater.api import make_app as make_api
-from headwater.api.app import find_status
+from headwater.api.common import OPEN, Needs
+from headwater.api.errors import find_status
 from headwater.app.operations import DATABASE_AWAY, Operations
-from headwater.app.token import get_api_token
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.web import live, sessions, sign_in, today, urls
@@ -42,14 +41,11 @@ _HEADERS = {
 def make_app(operations: Operations, links: SignInLinks | None = None) -> FastAPI:
     """Make the app that serves these operations as API and as pages. Operators sign in by `links`."""
     app = make_api(operations)
-    anyone_reads = _is_loopback(operations.settings.listen_host)
-    known = Sessions(
-        get_api_token(operations.settings), operations.now, links or SignInLinks(), anyone_reads=anyone_reads
-    )
+    known = Sessions(get_first_token(operations.settings), operations.now, links or SignInLinks())
     view = View(operations, known)
     app.mount(ROOT, _SecurityHeaders(_make_pages(view)))
 
-    @app.get("/", include_in_schema=False)
+    @app.get("/", include_in_schema=False, dependencies=OPEN)
     async def lead_to_first_page() -> RedirectResponse:
         return RedirectResponse(FIRST_PAGE)
 
@@ -163,6 +159,8 @@ async def _error_page(
 class _SecurityHeaders:
     """Adds the headers that keep text from outside from acting. A page that sets one of them keeps its own."""
 
+    needs = Needs(None)  # the pages check sessions themselves
+
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
@@ -176,10 +174,3 @@ class _SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -81,12 +81,11 @@ class SignInLinks:
 class Sessions:
     """Makes and reads session cookies. A cookie names its token and its end, and is signed with a key of the token."""
 
-    def __init__(self, token: str, now: Callable[[], datetime], links: SignInLinks, *, anyone_reads: bool) -> None:
+    def __init__(self, token: str, now: Callable[[], datetime], links: SignInLinks) -> None:
         self._token = token
         self._key = hashlib.sha256(b"headwater session " + token.encode()).digest()
         self._now = now
         self._links = links
-        self.anonymous = Session("", Scope.READ if anyone_reads else Scope.NONE)
 
     def use_link(self, code: str) -> Session | None:
         """Return the session of a link, or None if the link is not good any more."""
@@ -99,16 +98,17 @@ class Sessions:
 
     async def read(self, request: Request) -> Session:
         """Return the session of a request."""
+        anonymous = Session("", Scope.READ if request.state.is_reading_free else Scope.NONE)
         text, _, signature = request.cookies.get(_cookie_name(request), "").partition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode()):
-            return self.anonymous
+            return anonymous
         try:
             content = json.loads(base64.urlsafe_b64decode(text))
             ends = datetime.fromisoformat(content["ends"])
         except (binascii.Error, ValueError, KeyError, TypeError):
-            return self.anonymous
+            return anonymous
         if ends <= self._now():
-            return self.anonymous
+            return anonymous
         return Session(content["name"], Scope(content["scope"]), self._sign(f"csrf {content['nonce']}"))
 
     def set_cookie(self, request: Request, response: Response, session: Session) -> None:

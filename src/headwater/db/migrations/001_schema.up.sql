@@ -599,3 +599,13 @@ CREATE TABLE delivery_log (
 );
 CREATE INDEX delivery_log_delivery ON delivery_log (delivery_id);
 CREATE INDEX delivery_log_ended ON delivery_log (ended_at);
+
+-- Tokens of programs that use the API. The first token is in the data folder or in the settings, and has no row.
+CREATE TABLE api_tokens (
+    name          text PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
+    digest        bytea NOT NULL UNIQUE CHECK (octet_length(digest) = 32),  -- SHA-256 of the token
+    scope         text NOT NULL CHECK (scope IN ('read', 'write', 'admin')),
+    created_at    timestamptz NOT NULL,
+    expires_at    timestamptz,    -- NULL: it does not expire
+    last_used_at  timestamptz     -- written at most once a minute
+);

@@ -1,17 +1,18 @@
-"""The API token for writes: from the settings, or made on the first start and stored in the data folder."""
+"""The first API token, with the scope admin: from the settings, or from a file that the first start makes."""
 
 import contextlib
 import os
 import secrets
 
+from headwater.core.access import check_token
 from headwater.core.errors import FolderUnusable
 from headwater.core.settings import Settings
 
 FILE_NAME = "api-token"
 
 
-def get_api_token(settings: Settings) -> str:
-    """Return the token. The first call makes it."""
+def get_first_token(settings: Settings) -> str:
+    """Return the first token. The first call makes it."""
     if settings.api_token:
         return settings.api_token
     path = settings.data_dir / FILE_NAME
@@ -34,8 +35,9 @@ def get_api_token(settings: Settings) -> str:
         raise FolderUnusable(
             f"The API token cannot be stored in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN."
         ) from None
-    if not token:
+    try:
+        return check_token(token)
+    except ValueError as error:
         raise FolderUnusable(
-            f"The API token in {path} is empty, so anyone could write. Delete the file to get a new token."
-        )
-    return token
+            f"The API token in {path} {error}. Delete the file: the next start makes a new token."
+        ) from None
