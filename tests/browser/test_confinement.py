@@ -13,6 +13,7 @@ from headwater.core.errors import ExchangeFailed
 from headwater.core.reasons import Reason
 from headwater.http.guard import AddressRefused
 from tests.browser.conftest import HTML, Browsing
+from tests.closed_addresses import closed_hosts
 from tests.server import Answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,6 +57,21 @@ talk.createOffer().then(offer => talk.setLocalDescription(offer));
 const busy = setInterval(() => fetch('/tick'), 100);  // or the page would be taken for one that has come to rest
 const quick = new Promise(done => setTimeout(done, 1500));
 Promise.race([Promise.all(tries), quick]).then(() => { said('done'); clearInterval(busy); });
+"""
+
+
+LOADS = """
+const [way, urls] = %s;
+const load = url => new Promise(done => {
+    const made = document.createElement(way);
+    made.onload = () => done(way == 'iframe' ? 'refused' : 'reached');
+    made.onerror = () => done('refused');
+    made.src = url;
+    document.body.append(made);
+});
+const ask = url => fetch(url, {mode: 'no-cors'}).then(() => 'reached', () => 'refused');
+const tries = urls.map(['fetch', 'redirect'].includes(way) ? ask : load);
+Promise.all(tries).then(all => document.title = [...new Set(all)] + ' ' + all.length);
 """
 
 
@@ -116,6 +132,36 @@ async def test_a_page_at_a_refused_address_fails(scheme: str, browsing: Browsing
         with pytest.raises(ExchangeFailed) as caught:
             await browsing.get(f"{scheme}://{name}/")
         assert caught.value.reason is Reason.ADDRESS_REFUSED, name
+
+
+async def test_no_page_opens_at_a_closed_address(browsing: Browsing) -> None:
+    """Issue 21: each address of the table, as the browser's page."""
+    for host in closed_hosts():
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(f"http://{host}/")
+        assert caught.value.reason is Reason.ADDRESS_REFUSED, host
+
+
+@pytest.mark.parametrize("way", ["fetch", "redirect", "img", "script", "iframe"])
+async def test_no_page_loads_a_part_from_a_closed_address(way: str, browsing: Browsing) -> None:
+    """Issue 21: each address of the table. A page may send 100 requests, and a redirect needs two."""
+    hosts = closed_hosts()
+    half = len(hosts) // 2
+    for some in (hosts[:half], hosts[half:]) if way == "redirect" else (hosts,):
+        paths = {f"/go{number}": f"http://{host}/" for number, host in enumerate(some)}
+        for path, url in paths.items():
+            headers = {"Location": url, "Access-Control-Allow-Origin": "*"}
+            browsing.site.answers[f"http://a.test{path}"] = Answer(status=302, headers=headers)
+        urls = list(paths if way == "redirect" else paths.values())
+        browsing.site.answers[PAGE] = Answer(f"<body><script>{LOADS % json.dumps([way, urls])}</script>", headers=HTML)
+        browsing.admitted.clear()
+        text = (await browsing.get(PAGE)).body.decode()
+        assert f"<title>refused {len(some)}</title>" in text
+        refused = [request for request in browsing.admitted if request.status is None]
+        # Chromium itself refuses a few. Our rules for pages refuse all images and frames.
+        assert all(isinstance(request.error, AddressRefused) or not request.connections for request in refused)
+        if way not in ("img", "iframe"):
+            assert sum(isinstance(request.error, AddressRefused) for request in refused) > 0.9 * len(some)
 
 
 async def test_a_script_that_redirects_inwards_is_refused(browsing: Browsing, secret: Secret) -> None:

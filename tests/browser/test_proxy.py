@@ -218,14 +218,30 @@ async def test_an_incomplete_answer_is_an_error(says: bytes, is_whole: bool, hos
     assert (request.error is None) is is_whole
 
 
-async def test_connections_are_counted_and_end(host: Host) -> None:
-    async with opened(host, ProxyCaps(connections=2, connection_seconds=0.5)) as proxy:
-        with proxy.admit("http://a.test/", AdmittedRequest()):
-            async with connected(proxy) as (first, _), connected(proxy) as (second, _):
+async def test_used_connections_are_counted_and_end(host: Host) -> None:
+    tunnel = b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"
+    async with opened(host, ProxyCaps(connections=2, connection_seconds=2)) as proxy:
+        with proxy.admit("https://a.test/", AdmittedRequest()), proxy.admit("http://a.test/", AdmittedRequest()):
+            async with connected(proxy) as (first, to_first), connected(proxy) as (second, to_second):
+                for reader, writer in ((first, to_first), (second, to_second)):
+                    writer.write(tunnel)
+                    await reader.readuntil(b"\r\n\r\n")
                 assert await said_to(proxy, GET) == b""
                 async with asyncio.timeout(10):
                     assert await first.read(-1) == await second.read(-1) == b""
-            assert host.heard == []
+
+
+async def test_the_oldest_unused_connection_makes_room_for_a_new_one(host: Host) -> None:
+    """A page that makes the browser open many connections in advance does not keep out the next page."""
+    async with opened(host, ProxyCaps(connections=2)) as proxy:
+        with proxy.admit("http://a.test/", AdmittedRequest()):
+            async with connected(proxy) as (first, _), connected(proxy) as (second, to_second):
+                async with connected(proxy) as (third, to_third):
+                    to_third.write(GET)
+                    assert (await third.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK")
+                assert await first.read(-1) == b""
+                to_second.write(GET)
+                assert (await second.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK")
 
 
 async def test_one_request_may_use_few_connections(host: Host) -> None:

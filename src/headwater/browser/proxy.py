@@ -42,7 +42,7 @@ class ProxyCaps:
     The proxy cannot read an encrypted tunnel, but one request needs only few connections and sends only few chunks.
     """
 
-    connections: int = 32
+    connections: int = 64  # Chromium opens 32 at most, and does not wait until those it closed have ended here
     connection_seconds: float = 120.0
     request_connections: int = 4
     request_chunks: int = 64
@@ -114,9 +114,20 @@ class Proxy:
         # After any error the browser finds its connection closed, and the admitted request has the reason.
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
             async with _closing(writer), asyncio.timeout(self.caps.connection_seconds):
-                if len(self._connections) <= self.caps.connections and await self._is_own_user(writer):
+                if self._make_room(connection) and await self._is_own_user(writer):
                     await self._carry(connection, reader, writer)
         del self._connections[connection]
+
+    def _make_room(self, connection: asyncio.Task[None]) -> bool:
+        """Return whether a connection is within the limit. The oldest one that was never used makes room for it.
+
+        A page can make the browser open many in advance, and they must not keep out the next page.
+        """
+        if len(self._connections) <= self.caps.connections:
+            return True
+        unused = (one for one, endpoint in self._connections.items() if endpoint is None and one is not connection)
+        oldest = next(unused, None)
+        return oldest is not None and oldest.cancel()
 
     async def _is_own_user(self, writer: asyncio.StreamWriter) -> bool:
         """Return whether a process of our own user has connected. Other users share the loopback interface."""
