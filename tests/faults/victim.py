@@ -24,7 +24,7 @@ DEADLY = "http://h0.test/0-0"  # for the plant "deadly page"
 # The kill comes right after a call of the named function, given as module:attribute.
 POINTS = {
     "a host is leased for a poll": "headwater.db.hosts:lease_hosts",
-    "robots.txt is read": "headwater.politeness.gate:Gate._read_robots",
+    "robots.txt is read": "headwater.politeness.robots_gate:RobotsGate._read_robots",
     "URLs of a poll are submitted": "headwater.discovery.save:submit",
     "items of a poll are saved": "headwater.db.items:save_items",
     "days of a poll are rebuilt": "headwater.db.items:rebuild_days",

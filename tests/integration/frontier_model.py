@@ -203,7 +203,7 @@ class Model:
     def open(self, host: str) -> None:
         """Take back what closed or slowed a host, its pause aside."""
         key = self.hosts[self.key(host)]
-        key.closed_until = None
+        key.closed_until = key.reserved_until = None
         if key.lease is None:
             key.backoff_ms = 0
             key.not_before = min(key.not_before, self.now + key.delay)

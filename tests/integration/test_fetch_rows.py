@@ -263,14 +263,14 @@ async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_set
     assert waiting["http_5xx"] - now < timedelta(seconds=1300)
 
 
-async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(harness: AppHarness) -> None:
-    """The host's robots.txt is fresh here; otherwise the host is blocked, as the next test shows."""
+async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_blocks_the_host(harness: AppHarness) -> None:
+    """Spec 11.3. The host's robots.txt is fresh here, but it is read again after a request without an answer."""
     url = "http://nowhere.invalid/a"
     await harness.operations.frontier.submit([url])
     await harness.execute("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
-    await harness.work()
-    assert await harness.outcomes() == {url: "max_retries"}
-    assert [reason for reason, _, _ in await harness.attempts()] == [*["dns"] * 5, "max_retries"]
+    await harness.work(until_attempts=2)
+    assert await harness.outcomes() == {url: None}
+    assert [reason for reason, _, _ in await harness.attempts()] == ["dns", "robots_unreachable"]
 
 
 async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_are_unknown(harness: AppHarness) -> None:

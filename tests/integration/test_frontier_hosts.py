@@ -284,8 +284,8 @@ async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Si
 
 
 @pytest.mark.parametrize("lasting", [None, timedelta(hours=2)])
-async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, site: Site, harness: AppHarness) -> None:
-    """Spec 2.3, 3.2: a wait is no error of the feed, and ends when the host is released."""
+async def test_a_poll_of_a_closed_host_has_failed(lasting: timedelta | None, site: Site, harness: AppHarness) -> None:
+    """Spec 2.3, 11.3: the source is failing, and its next poll is due when the host is released."""
     feed = "http://news.test/feed"
     site.answers[feed] = rss("http://else.test/a")
     await harness.operations.sources.add(feed)
@@ -295,7 +295,13 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
     assert (polled.reason, polled.deferred) == (Reason.HOST_CLOSED, True)
     assert len(site.seen) == visits
     main = await harness.method()
-    assert (main.consecutive_errors, main.polling) == (0, False)
+    assert (main.consecutive_errors, main.polling, main.health, main.last_reason) == (
+        1,
+        False,
+        "failing",
+        "host_closed",
+    )
+    assert main.failing_since is not None
 
     async def wait() -> timedelta:
         next_poll_at = (await harness.method()).next_poll_at

@@ -126,8 +126,7 @@ class PollerRole:
             # The lease expires, and the rescuer makes the source due again.
             log.exception("poll.failed", source=claim.source.name)
             return
-        is_good = result.error is None or result.deferred
-        level = "info" if is_good else "warning" if result.errors < _MANY_ERRORS else "error"
+        level = "info" if not result.has_failed else "warning" if result.errors < _MANY_ERRORS else "error"
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,

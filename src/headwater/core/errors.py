@@ -22,6 +22,7 @@ Each error has a `reason` of the closed list. Its `retryable` follows from the c
 
 from datetime import datetime, timedelta
 
+from headwater.core.host_wait import HostWait
 from headwater.core.reasons import Reason
 
 
@@ -118,9 +119,23 @@ class NotNow(HeadwaterError):
 
     default_reason = Reason.HOST_BUSY
 
-    def __init__(self, message: str, *, until: datetime, reason: Reason | None = None, url: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        until: datetime,
+        reason: Reason | None = None,
+        url: str | None = None,
+        wait: HostWait | None = None,
+    ) -> None:
         super().__init__(message, reason=reason, url=url)
         self.until = until
+        self.wait = wait
+
+    @property
+    def lasting_message(self) -> str:
+        """The message without durations, so that it stays true when it is stored."""
+        return str(self.wait or self)
 
 
 class NotAllowed(HeadwaterError):

@@ -96,6 +96,11 @@ class HostRecord:
     last_throttled_at: datetime | None = None
     robots_txt: str | None = None
     robots_fetched_at: datetime | None = None
+    silent_since: datetime | None = None  # the first request without an answer since the last answer
+    failures: int = 0  # of its robots.txt, in a row
+    failure: Reason | None = None  # of the last request; None: it was answered
+    failed_at: datetime | None = None
+    retry_at: datetime | None = None  # its robots.txt is not requested earlier
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class PollResult:
     method: Method = Method.FEED
     errors: int = 0  # in a row
     overflowed: bool = False  # all entries of the feed were new: others may have been missed
-    deferred: bool = False  # the poll was put off, and nothing was charged
+    deferred: bool = False  # the poll was put off; it is charged if `errors` is above 0
     title: str = ""
     items: int = 0
     new_items: int = 0
@@ -118,3 +118,8 @@ class PollResult:
     run_id: int | None = None  # None: the poll was due and belongs to no run
     handoff_ids: tuple[int, ...] | None = None  # None: no run, or hand-offs are rolled back
     handoffs: HandoffCounts | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the poll failed. A short wait for a busy host is no failure."""
+        return self.error is not None and not (self.deferred and not self.errors)

@@ -86,6 +86,7 @@ class Reason(StrEnum):
     SOFT_404 = "soft_404", PERMANENT, "The page reports that it does not exist, although the server answered 200."
     LOGIN_WALL = "login_wall", PERMANENT, "The page requires a login."
     COOKIE_WALL = "cookie_wall", PERMANENT, "The page requires consent to cookies before it shows its text."
+    HOST_GONE = "host_gone", PERMANENT, "The host has not answered any request for 7 days."
     MAX_RETRIES = "max_retries", PERMANENT, "Every attempt failed, and the last retry is used up."
 
     # A rule forbids it.

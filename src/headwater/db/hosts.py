@@ -30,6 +30,11 @@ class HostRow:
     """The least delay after the host throttled us; 0: it did not."""
     blocked_reason: str | None
     """Null unless it is blocked now."""
+    silent_since: datetime | None
+    """When the first request was sent that it did not answer. Null if it answered the last one."""
+    failure: str | None
+    """Why its last request failed. Null if it was answered."""
+    failed_at: datetime | None
     queued: int | None
     """Counted to 1,001 at most; null if it shares another turn."""
     shares_turn_of: str | None
@@ -64,11 +69,17 @@ class HostFacts:
     robots_txt: str | None
     robots_fetched_at: datetime | None
     lease_holder: str | None
+    silent_since: datetime | None
+    failures: int
+    failure: Reason | None
+    failed_at: datetime | None
+    retry_at: datetime | None
 
 
 def read_host_record(row: Mapping[str, Any]) -> HostRecord:
     """Read the record of a host from a row with its columns."""
-    return HostRecord(*map(row.__getitem__, HostRecord.__slots__))
+    known = dict(zip(HostRecord.__slots__, map(row.__getitem__, HostRecord.__slots__), strict=True))
+    return HostRecord(**{**known, "failure": known["failure"] and Reason.of(known["failure"])})
 
 
 async def get_or_create_host(connection: Connection, host: str, new_key: str) -> HostRecord:
@@ -76,9 +87,7 @@ async def get_or_create_host(connection: Connection, host: str, new_key: str) ->
     row = await connection.fetchrow(query("get_or_create_host"), host, new_key)
     if row is None:  # another process created it at the same moment
         return await get_or_create_host(connection, host, new_key)
-    return HostRecord(
-        host, row["politeness_key"], robots_txt=row["robots_txt"], robots_fetched_at=row["robots_fetched_at"]
-    )
+    return read_host_record({"crawl_delay_ms": None, "backoff_ms": 0, "last_throttled_at": None, **row, "host": host})
 
 
 async def add_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
@@ -156,6 +165,18 @@ async def save_robots(
     """Save a host's robots.txt and Crawl-delay. Return the delay in force, which is its group's if it has one."""
     row = await connection.fetchrow(query("save_robots"), host.host, text, crawl_delay_ms, now)
     return row["crawl_delay_ms"] if row else crawl_delay_ms
+
+
+async def save_failure(connection: Connection, host: HostRecord) -> None:
+    """Save the failures of a host."""
+    await connection.execute(
+        query("save_failure"), host.host, host.silent_since, host.failures, host.failure, host.failed_at, host.retry_at
+    )
+
+
+async def revive_hosts(connection: Connection, url_ids: Collection[int]) -> None:
+    """Forget the failures of the hosts of URLs that ended because their host was gone."""
+    await connection.execute(query("revive_hosts"), list(url_ids))
 
 
 async def get_next_ready(connection: Connection, now: datetime) -> datetime | None:

@@ -35,6 +35,8 @@ class PollState:
     last_reason: str | None
     last_error: str | None
     consecutive_errors: int
+    failing_since: datetime | None
+    """When the first of these errors came. Null if there is none."""
     polling: bool
     """A poll runs now."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headwater.core.poll import AdaptiveInterval, PollPlan, RequestedDelay
+from headwater.core.reasons import Reason
 from headwater.core.text import format_duration
 
 LONGEST_WAIT = timedelta(hours=24)
@@ -18,6 +19,9 @@ _SHORTEST_ADAPTED = timedelta(minutes=5)
 _SHORTER, _LONGER = 2 / 3, 5 / 4
 _NEARLY_BASE = 0.05
 _MAX_DOUBLINGS = 20
+_BUSY = frozenset({Reason.HOST_BUSY, Reason.BROWSER_BUSY, Reason.CONNECTION_LOST})
+_LONG_WAIT = timedelta(minutes=10)
+_LONGEST_BUSY = timedelta(hours=1)
 _MIN_OVERFLOW = 3  # fewer entries are often all new by chance
 
 
@@ -71,6 +75,16 @@ def plan_next_poll(
         why += f"; never more than {format_duration(least)} of that." if least < requested_delay.wait else "."
         wait = least * jitter
     return PollPlan(now + wait, why, errors, adapted)
+
+
+def is_failed_wait(reason: Reason, wait: timedelta, unread: timedelta, interval: timedelta | None) -> bool:
+    """Return whether a poll that was put off has failed (spec 11.3).
+
+    A short wait for a busy host is no failure, unless such waits keep the source `unread` for long.
+    """
+    if reason not in _BUSY or wait >= _LONG_WAIT:
+        return True
+    return unread > (interval or LONGEST_WAIT) + _LONGEST_BUSY
 
 
 def is_overflow(*, items: int, new_items: int) -> bool:

@@ -23,7 +23,7 @@ from headwater.db.context import DatabaseContext
 from headwater.db.pool import Coalescer, Connection, is_down
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim, PollOutcome
-from headwater.discovery.decide import Failed, Read, is_overflow, plan_next_poll
+from headwater.discovery.decide import Failed, Read, is_failed_wait, is_overflow, plan_next_poll
 from headwater.discovery.discover import DiscoveryRunner, keep_lease
 from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResult
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
@@ -130,20 +130,40 @@ class Poller:
 
         async def work(connection: Connection) -> None:
             await sources.release_poll(connection, claim, next_poll_at, why)
-            if run and run.slot:
-                await runs.drop_run(connection, run)
-            elif run:
-                await runs.end_run(connection, run, RunEnding(reason, why), self._clock.now())
+            if run:
+                await _release_run(connection, run, RunEnding(reason, why), self._clock.now())
 
         await self._database.transact(work)
 
     async def _defer(self, found: DiscoveryResult, error: NotNow) -> PollResult:
-        """Put a poll off. A feed that is read at a schedule keeps its slot. Other polls wait as long as necessary."""
+        """Put a poll off. A feed that is read at a schedule keeps its slot. Other polls wait as long as necessary.
+
+        The poll has failed, unless its host is busy for a short time or the visit that it is a part of is over.
+        """
         await self._writer.save_partial(found)
-        claim, keeps_slot = found.claim, found.claim.method is Method.FEED and found.interval is None
-        next_poll_at = None if keeps_slot else error.until
-        await self.release(claim, next_poll_at, _storable(error), run=found.run, reason=error.reason)
-        return PollResult(claim.source, error.reason, str(error), method=claim.method, deferred=True)
+        claim, run, now = found.claim, found.run, self._clock.now()
+        keeps_slot = claim.method is Method.FEED and found.interval is None
+        result = PollResult(claim.source, error.reason, str(error), method=claim.method, deferred=True)
+        unread = now - (claim.last_success_at or claim.source.created_at)
+        is_over = found.visit is not None and found.visit.is_over
+        if is_over or not is_failed_wait(error.reason, error.until - now, unread, found.interval):
+            next_poll_at = None if keeps_slot else error.until
+            await self.release(claim, next_poll_at, _storable(str(error)), run=run, reason=error.reason)
+            return result
+        # The scheduler tries a slot again and again, so these attempts count as one.
+        errors = max(claim.consecutive_errors, 1) if keeps_slot else claim.consecutive_errors + 1
+        detail = _storable(error.lasting_message)
+        plan = None if keeps_slot else PollPlan(error.until, _explain_wait(error), errors, claim.adaptive_interval)
+        state = claim.state if found.saved_state is None else found.saved_state
+        outcome = PollOutcome(plan, error.reason, detail, errors, None, state, is_unfinished=True)
+
+        async def work(connection: Connection) -> None:
+            await sources.finish_polls(connection, [(claim, outcome)], now)
+            if run:
+                await _release_run(connection, run, RunEnding(error.reason, detail), now)
+
+        await self._database.transact(work)
+        return replace(result, errors=errors)
 
     async def _end_unchanged(self, found: DiscoveryResult) -> PollResult:
         """End a poll without anything to save. One statement ends all such polls of a moment."""
@@ -172,7 +192,7 @@ class Poller:
         errors = plan.errors if plan else errors
         state = claim.state if found.saved_state is None else found.saved_state
         outcome = PollOutcome(
-            plan, error.reason, _storable(error), errors, None, state, is_unfinished=is_ours or error.retryable
+            plan, error.reason, _storable(str(error)), errors, None, state, is_unfinished=is_ours or error.retryable
         )
         if run is None:
             await self._unchanged.submit((claim, outcome))
@@ -309,8 +329,20 @@ async def _save_learned(connection: Connection, source: Source, learned: Mapping
     log.info("learned", source=source.name, **learned)
 
 
-def _storable(error: Exception) -> str:
-    return clean(str(error))[:_MAX_ERROR_LENGTH]
+async def _release_run(connection: Connection, run: RunClaim, ending: RunEnding, now: datetime) -> None:
+    """Delete a run for a slot, so that the slot is free again. Any other run fails."""
+    if run.slot:
+        await runs.drop_run(connection, run)
+    else:
+        await runs.end_run(connection, run, ending, now)
+
+
+def _explain_wait(error: NotNow) -> str:
+    return f"{error.wait.host} may be asked again then." if error.wait else _storable(str(error))
+
+
+def _storable(text: str) -> str:
+    return clean(text)[:_MAX_ERROR_LENGTH]
 
 
 def _explain_refused(refused: Mapping[str, str]) -> str:

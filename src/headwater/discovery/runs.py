@@ -70,7 +70,7 @@ class Runner:
         """Execute a run that no user waits for, and log its result (spec 6.7)."""
         counters, run = counters or RunCounters(), started.run
         result = await self.execute(started, counters)
-        level = log.info if result.error is None or result.deferred else log.warning
+        level = log.warning if result.has_failed else log.info
         level(
             "run.done",
             source=started.claim.source.name,

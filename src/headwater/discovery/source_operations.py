@@ -8,13 +8,13 @@ from datetime import date, timedelta
 from typing import Any, get_args
 
 from headwater.core.dates import bounds, day_before, day_of
-from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, NotNow, OperatorError
+from headwater.core.errors import BadRequest, HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.poll import EARLIEST_DAY, OlderPages, PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.run import Trigger
 from headwater.core.source import Method, Source
-from headwater.core.urls import host_of, normalize_url
+from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
@@ -182,7 +182,7 @@ class LiveSourceOperations(SourceOperations):
             else:
                 found = await search_site(http, address, on_step)
         except HeadwaterError as error:
-            raise _not_added(address, f"{error}{_explain_release(error, address)}", error.reason) from error
+            raise _not_added(address, str(error), error.reason) from error
         if mode == "spider":  # the running poller starts the spider
             source = await self.create(chosen, "site", {**settings, "site_url": address})
             polled = PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True)
@@ -386,13 +386,6 @@ def _is_kept(polled: PollResult, visit: SiteVisit) -> bool:
 
 def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
     return OperatorError(f"{url} was not added: {why}", reason=reason, url=url)
-
-
-def _explain_release(error: HeadwaterError, address: str) -> str:
-    """Return the sentence that says how a host can be asked before its wait ends, for an error that is such a wait."""
-    if not isinstance(error, NotNow):
-        return ""
-    return f" To ask it now: `headwater frontier release {host_of(error.url or address)}`."
 
 
 def _explain_no_backfill(source: Source, since: date) -> str:

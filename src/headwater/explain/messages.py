@@ -6,6 +6,7 @@ from datetime import datetime
 
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
+from headwater.core.host_wait import HostWait
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import format_distance
 from headwater.core.urls import normalize_url
@@ -77,6 +78,8 @@ def _describe_end(why: Why) -> str:
         return f"Nothing more, although robots.txt allows the page now. {again} tries it again."
     if why.reason is Reason.SOURCE_REMOVED:
         return f"Nothing more, unless a source lists the page again. {again} tries it again."
+    if why.reason is Reason.HOST_GONE:
+        return f"Nothing more, unless you ask for it. {again} tries it again and gives its host a new chance."
     if why.reason in (Reason.DELETED, Reason.EXPIRED):
         return f"Nothing more: its document was deleted. {again} fetches it again."
     return f"Nothing more: Headwater gave the page up. {again} tries it again."
@@ -255,7 +258,10 @@ def _describe_host(why: Why) -> Iterator[str]:
         until = _moment(host.closed_until, why) if host.closed_until else "it is released"
         yield f"An operator closed it until {until}. Headwater sends it no request."
     if host.blocked and host.free_at:
-        yield f"Headwater sends it no request until {_moment(host.free_at, why)}. {host.blocked.sentence}"
+        wait = HostWait(host.name, host.free_at, host.failure or host.blocked, host.failed_at)
+        yield f"{host.blocked.sentence} {wait.explain(why.asked_at)}"
+    if host.silent_since:
+        yield f"It has not answered since {_moment(host.silent_since, why)}."
 
 
 def _describe_pause(why: Why) -> str:

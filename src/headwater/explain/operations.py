@@ -18,9 +18,9 @@ from headwater.explain.report import FETCHING, DelayOrigin, HostReport, Priority
 from headwater.explain.report import Why as Why
 from headwater.frontier.submit import ORIGIN_BONUS, priority
 from headwater.frontier.watches import describe_watch
-from headwater.politeness.gate import ROBOTS_AGENT
 from headwater.politeness.host_lease import capped_crawl_delay_ms, robots_are_fresh
 from headwater.politeness.robots import RobotsVerdict, check_robots
+from headwater.politeness.robots_gate import ROBOTS_AGENT
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.registry import get_kind
 
@@ -113,7 +113,9 @@ def _report_host(known: StoredUrl, robots: RobotsReport, settings: Settings, now
     host = known.host
     pause_ms, pause_from = _find_pause(host, known.page_delay_ms, robots, settings)
     closed = host.closed_until is not None and host.closed_until > now
-    is_waiting = host.not_before > now
+    free_at = max(host.not_before, host.retry_at or host.not_before)
+    is_waiting = free_at > now
+    is_failing = host.retry_at is not None and host.retry_at > now
     return HostReport(
         name=host.host,
         shares_turn=host.politeness_key if host.politeness_key != host.host else None,
@@ -121,9 +123,12 @@ def _report_host(known: StoredUrl, robots: RobotsReport, settings: Settings, now
         pause_from=pause_from,
         backoff_ms=host.backoff_ms,
         backoff_since=host.last_throttled_at if host.backoff_ms else None,
-        free_at=host.not_before if is_waiting else None,
+        free_at=free_at if is_waiting else None,
         in_use_by=host.lease_holder,
-        blocked=host.blocked_reason if is_waiting else None,
+        blocked=Reason.ROBOTS_UNREACHABLE if is_failing else host.blocked_reason if is_waiting else None,
+        silent_since=host.silent_since,
+        failure=host.failure,
+        failed_at=host.failed_at,
         closed=closed,
         closed_until=host.closed_until if closed and host.closed_until != FOREVER else None,
     )

@@ -65,6 +65,11 @@ class HostReport:
     """When the next request may be sent. Null if it may be sent now."""
     in_use_by: str | None
     blocked: Reason | None
+    silent_since: datetime | None
+    """When the first request was sent that it did not answer. Null if it answered the last one."""
+    failure: Reason | None
+    """Why its last request failed. Null if it was answered."""
+    failed_at: datetime | None
     closed: bool
     closed_until: datetime | None
     """When an operator's closing ends. Null if the host is open, or closed until it is released."""

@@ -80,12 +80,17 @@ class Fetcher:
             if limit.expired():
                 outcome = self._fail(claim, Reason.TIMEOUT, "The lease was about to end.")
             else:
-                outcome = self._classify(claim, error)
+                outcome = self._classify(claim, fetch.lease, error)
         return self._end(fetch, outcome)
 
-    def _classify(self, claim: Claim, error: Exception) -> FetchOutcome:
+    def _classify(self, claim: Claim, lease: HostLease, error: Exception) -> FetchOutcome:
         if isinstance(error, NotNow):
-            return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, is_counted=False)
+            detail = error.lasting_message
+            if error.reason is Reason.HOST_GONE:
+                return FetchOutcome(error.reason, UrlStatus.DEAD, detail)
+            # The page of a blocked host waits with its host. It is due as soon as an operator releases the host.
+            due = None if lease.blocked_until else error.until
+            return FetchOutcome(error.reason, UrlStatus.PENDING, detail, due_at=due, is_counted=False)
         if isinstance(error, OperatorError):
             due = self._clock.now() + _OPERATOR_WAIT
             return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=due, is_counted=False)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.frontier import Candidate, FrontierStatus, HostState, Origin, UrlFilter
+from headwater.core.host_wait import HostWait
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
 from headwater.core.record import record
@@ -20,7 +21,7 @@ from headwater.db.hosts import FOREVER, HostCounts, HostRow
 from headwater.db.pool import Connection, has_fetcher
 from headwater.frontier import hosts as host_changes
 from headwater.frontier.hosts import read_host, require_hosts, unknown_host
-from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all
+from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all, retry_urls
 from headwater.frontier.submit import priority, submit
 
 LARGEST_BATCH = 10_000
@@ -237,7 +238,7 @@ class FrontierOperations:
             )
         ids = {url: found[digest] for url, digest in digests.items()}
         now = self._clock.now()
-        queued = await self._database.transact(frontier.retry_urls, ids.values(), priority, now)
+        queued = await self._database.transact(retry_urls, ids.values(), priority, now)
         return RetriedUrls([url for url in ids if ids[url] in queued], [url for url in ids if ids[url] not in queued])
 
     async def retry_all(
@@ -329,7 +330,9 @@ def _explain(host: HostRow, now: datetime) -> str:
         case HostState.IN_USE:
             why = "A request to it is under way."
         case HostState.BLOCKED:
-            why = Reason.of(host.blocked_reason or "").sentence
+            reason = Reason.of(host.failure or host.blocked_reason or "")
+            silent = f" It has not answered since {host.silent_since:%Y-%m-%d %H:%M} UTC." if host.silent_since else ""
+            why = HostWait(host.host, turn, reason, host.failed_at).explain(now) + silent
         case HostState.WAITING if turn and turn <= now:
             why = "Its turn has come."
         case HostState.WAITING if host.backoff_ms:

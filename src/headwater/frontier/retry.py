@@ -1,11 +1,11 @@
 """Retries: URLs that ended are fetched again only on request (spec 2.2)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from datetime import datetime
 
 from headwater.core.frontier import FrontierStatus, UrlFilter
 from headwater.core.record import record
-from headwater.db import frontier
+from headwater.db import frontier, hosts
 from headwater.db.pool import Connection, Database
 
 SLICE = 1000
@@ -29,6 +29,12 @@ class RetriedSlice(Retried):
     """The id of the slice's last URL."""
 
 
+async def retry_urls(connection: Connection, url_ids: Collection[int], priority: int, now: datetime) -> set[int]:
+    """Queue URLs again. Hosts that were given up get a new chance. Return the ids of the queued URLs."""
+    await hosts.revive_hosts(connection, url_ids)
+    return await frontier.retry_urls(connection, url_ids, priority, now)
+
+
 async def retry_all(
     database: Database,
     now: datetime,
@@ -47,7 +53,7 @@ async def retry_all(
             urls = await frontier.list_urls(connection, filters, now=now, after=after, limit=SLICE)
             if not urls:
                 return None
-            queued = await frontier.retry_urls(connection, [url.id for url in urls], priority, now)
+            queued = await retry_urls(connection, [url.id for url in urls], priority, now)
             fetching = sum(url.status is FrontierStatus.FETCHING for url in urls)
             return RetriedSlice(len(queued), fetching, urls[-1].id)
 

@@ -2,20 +2,17 @@
 
 import asyncio
 import contextlib
-import hashlib
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from headwater import __version__
-from headwater.core import backoff, politeness, urls
+from headwater.core import politeness, urls
 from headwater.core.api_budget import refuses_key
-from headwater.core.errors import ExchangeFailed, NotAllowed, NotNow, OperatorError, SandboxFailed
+from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.core.frontier import HostRecord
 from headwater.core.http import Limits, Response
 from headwater.core.lease import Lease
@@ -25,10 +22,11 @@ from headwater.db import hosts
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Coalescer
 from headwater.http import user_agents
-from headwater.http.responses import MAX_HOPS, redirect_target
 from headwater.politeness.api_budget import Budgets
-from headwater.politeness.host_lease import HostLease, capped_crawl_delay_ms, robots_are_fresh
-from headwater.politeness.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
+from headwater.politeness.host_failures import is_silent, record_silence, refuse
+from headwater.politeness.host_lease import HostLease
+from headwater.politeness.request_options import RequestOptions as RequestOptions
+from headwater.politeness.robots_gate import RobotsGate
 from headwater.politeness.subresource_gate import SubresourceGate
 from headwater.politeness.worker_slots import WorkerSlot, wait_until
 from headwater.sandbox.pool import Sandbox
@@ -37,16 +35,12 @@ if TYPE_CHECKING:
     from headwater.browser.client import BrowserClient
     from headwater.http.client import HttpClient, OnSent
 
-ROBOTS_AGENT = "headwater"  # robots.txt is matched with this name, whatever user agent a request sends
 PATIENCE = timedelta(seconds=30)
 _LEAST_TIME = timedelta(seconds=1)  # a lease with less time left is too short for a request
 _BROWSER_MARGIN = timedelta(seconds=2.5)  # the last part of a lease, in which the browser closes a page
-_ROBOTS_BLOCK = timedelta(minutes=10)
 # A request that waits for a busy host tries again after _RETRY. For _RESERVATION, no claim takes that host.
 _RETRY = timedelta(seconds=0.05)
 _RESERVATION = timedelta(seconds=2)
-_MOST_VERDICTS = 20_000
-_NO_SOURCE = FetchProfile()
 host_of = lru_cache(maxsize=4096)(urls.host_of)  # polls ask for the same URLs again
 
 LeaseAnswer = tuple[HostRecord, HostLease | None]
@@ -56,20 +50,6 @@ def asks_api(profile: FetchProfile, url: str) -> bool:
     """Return whether a request for a normalized URL goes to a declared API of its source."""
     address = url.partition("://")[2]
     return any(address.startswith(part if "/" in part else f"{part}/") for part in profile.api_hosts)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOptions:
-    """The limits, headers and profile of a request. Without limits, the request has those of the gate.
-
-    `before_send` runs before each request that this one leads to, also for robots.txt and for the scripts of a page.
-    If it raises an error, that request is not sent.
-    """
-
-    limits: Limits | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    profile: FetchProfile = _NO_SOURCE
-    before_send: Callable[[], None] | None = None
 
 
 _NO_OPTIONS = RequestOptions()
@@ -95,7 +75,7 @@ class Gate:
         self._key_of = politeness.KEYS[settings.politeness_scope]
         self._leases = Coalescer(self._lease_hosts)
         self._releases = Coalescer(self._release_hosts)
-        self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()  # the oldest first
+        self.robots = RobotsGate(self)
 
     async def get(
         self,
@@ -157,7 +137,7 @@ class Gate:
             again = now + _RETRY if is_in_use else not_before
             if again > give_up:
                 until = min(not_before, now + PATIENCE) if is_in_use else not_before
-                raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
+                raise refuse(known, until, reason, now)
             await wait_until(again, self.clock, slot)
 
     async def _undo_lease(self, answer: asyncio.Future[LeaseAnswer]) -> None:
@@ -191,10 +171,20 @@ class Gate:
     async def send(self, lease: HostLease, url: str, options: RequestOptions = _NO_OPTIONS) -> Response:
         """Request a URL of a leased host in the host's turn, if robots.txt allows it. An API has no robots.txt."""
         if not asks_api(options.profile, url):
-            await self.obey_robots(lease, url)
+            await self.robots.obey(lease, url)
             if options.profile.needs_browser:
-                return await self._browse(lease, url, options)
-        return await self._send_in_turn(lease, url, options)
+                return await self._send_to_site(lease, self._browse(lease, url, options))
+            return await self._send_to_site(lease, self.send_in_turn(lease, url, options))
+        return await self.send_in_turn(lease, url, options)
+
+    async def _send_to_site(self, lease: HostLease, exchange: Awaitable[Response]) -> Response:
+        """Wait for an exchange. If it had no answer, the next request to the host is for its robots.txt."""
+        try:
+            return await exchange
+        except ExchangeFailed as error:
+            if is_silent(error.reason):
+                await self.save_failure(lease, record_silence(lease.host, error.reason, self.clock.now()))
+            raise
 
     async def _browse(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
@@ -211,7 +201,7 @@ class Gate:
         admit = SubresourceGate(self, lease).admit
         return await self.browser.get(PageRequest(url, browser_profile, limits, admit))
 
-    async def _send_in_turn(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
+    async def send_in_turn(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
         """Send in the host's turn. The exchange ends with the lease at the latest, so no two exchanges overlap."""
         await self.await_turn(lease)
         if lease.before_send:
@@ -234,8 +224,7 @@ class Gate:
         while True:
             now = self.clock.now()
             if lease.blocked_until and lease.blocked_until > now:
-                message = f"{lease.host.host} asked us to wait."
-                raise NotNow(message, until=lease.blocked_until, reason=lease.blocked_reason)
+                raise refuse(lease.host, lease.blocked_until, lease.blocked_reason, now)
             turn = max(now, lease.last_sent_at + lease.delay) if lease.last_sent_at else now
             if turn + _LEAST_TIME > lease.until:
                 raise _too_short(lease, turn)
@@ -275,6 +264,11 @@ class Gate:
                 f"with status {response.status}. Set a valid key."
             )
 
+    async def save_failure(self, lease: HostLease, host: HostRecord) -> None:
+        """Save the failures of a leased host."""
+        lease.host = host
+        await self.context.database.run(hosts.save_failure, host)
+
     async def get_or_create_host(self, host: str) -> HostRecord:
         """Return the record of a host; create it if the host is new."""
         return await self.context.database.run(hosts.get_or_create_host, host, self._key_of(host))
@@ -285,93 +279,8 @@ class Gate:
         Raises NotAllowed if it forbids the URL, NotNow if it cannot be read now.
         """
         async with self.lease_host(host_of(url)) as lease:
-            await self.obey_robots(lease, url)
+            await self.robots.obey(lease, url)
             return lease.host
-
-    async def obey_robots(self, lease: HostLease, url: str) -> None:
-        """Raise NotAllowed if robots.txt forbids a URL. Read it first if ours is old."""
-        if not robots_are_fresh(lease.host.robots_fetched_at, self.clock.now()):
-            await self._renew_robots(lease, url)
-        text = lease.host.robots_txt
-        if text is not None and not (await self._check_robots(text, url)).allowed:
-            raise NotAllowed(f"robots.txt of {lease.host.host} forbids {url}.", url=url)
-
-    async def _check_robots(self, text: str, url: str) -> RobotsVerdict:
-        """Return what a robots.txt says about a URL. The sandbox reads it; later checks use the remembered verdict."""
-        key = (hashlib.sha256(text.encode()).digest(), url)
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = await self.sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
-            self._verdicts[key] = verdict
-            if len(self._verdicts) > _MOST_VERDICTS:
-                self._verdicts.popitem(last=False)
-        return verdict
-
-    async def _renew_robots(self, lease: HostLease, url: str) -> None:
-        text = await self._read_robots(lease, url)
-        try:
-            crawl_delay = (await self._check_robots(text, url)).crawl_delay if text is not None else None
-        except SandboxFailed as error:
-            raise self._block(lease, str(error)) from error
-        delay_ms = capped_crawl_delay_ms(crawl_delay, self.context.settings.crawl_delay_cap_seconds)
-        now = self.clock.now()
-        delay_ms = await self.context.database.run(hosts.save_robots, lease.host, text, delay_ms, now)
-        lease.host = replace(lease.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
-
-    async def _read_robots(self, lease: HostLease, url: str) -> str | None:
-        """Return the text, None if there is none. Block a host for a while if its robots.txt cannot be read."""
-        try:
-            response = await self._get_robots(lease, f"{urlsplit(url).scheme}://{lease.host.host}/robots.txt")
-        except ExchangeFailed as error:
-            if error.reason is Reason.CONNECTION_LOST:  # the host did nothing wrong, and its next turn is soon
-                raise NotNow(str(error), until=self.clock.now() + lease.delay, reason=error.reason) from error
-            is_own_address = error.reason is Reason.ADDRESS_REFUSED and lease.last_sent_at is None
-            if is_own_address or error.reason is Reason.OFFLINE:
-                raise  # a block for these reasons would blame the host's robots.txt
-            raise self._block(lease, str(error)) from error
-        if 200 <= response.status < 300:
-            return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")
-        if response.status == 429 or response.status >= 500:
-            wait = backoff.read_retry_after(response.headers.get("retry-after"), self.clock.now())
-            raise self._block(lease, f"status {response.status}", wait or timedelta(0))
-        return None
-
-    async def _get_robots(self, lease: HostLease, url: str) -> Response:
-        """Request robots.txt and follow redirects, also to other hosts (RFC 9309 2.3.1.2)."""
-        # A host that never answers fails well before the lease ends. That is the host's failure, not the page's.
-        seconds = min(self.limits.total_seconds, (lease.until - self.clock.now()).total_seconds() / 2)
-        options = RequestOptions(replace(self.limits, total_seconds=seconds, body_bytes=MAX_BYTES, cut=True))
-        response = await self._send_in_turn(lease, url, options)
-        for _ in range(MAX_HOPS):
-            target = redirect_target(response)
-            if target is None:
-                break
-            host = host_of(target)
-            if (
-                host == lease.host.host
-                or (await self.get_or_create_host(host)).politeness_key == lease.host.politeness_key
-            ):
-                response = await self._send_in_turn(lease, target, options)
-            else:
-                response = await self._ask_other_host(lease, target, options)
-        return response
-
-    async def _ask_other_host(self, lease: HostLease, url: str, options: RequestOptions) -> Response:
-        """Ask another host if it is free now. Two hosts that wait for each other would both stay leased."""
-        try:
-            async with self.lease_host(host_of(url), timedelta(0), lease.slot) as other:
-                other.before_send = lease.before_send
-                return await self._send_in_turn(other, url, options)
-        except NotNow as error:
-            if error.reason is Reason.HOST_CLOSED:
-                raise self._block(lease, str(error)) from error
-            raise
-
-    def _block(self, lease: HostLease, why: str, wait: timedelta = timedelta(0)) -> NotNow:
-        until = self.clock.now() + max(_ROBOTS_BLOCK, wait)
-        lease.block(until, Reason.ROBOTS_UNREACHABLE)
-        message = f"robots.txt of {lease.host.host} cannot be read ({why})."
-        return NotNow(message, until=until, reason=Reason.ROBOTS_UNREACHABLE)
 
 
 def _too_short(lease: HostLease, start: datetime) -> NotNow:

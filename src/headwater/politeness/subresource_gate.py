@@ -36,7 +36,7 @@ class SubresourceGate:
     async def admit(self, url: str) -> AsyncIterator[AdmittedRequest]:
         """Wait until a URL may be requested, and lease its host for the block. Raises the errors of the gate."""
         async with self._leased(host_of(url)) as lease:
-            await self._gate.obey_robots(lease, url)
+            await self._gate.robots.obey(lease, url)
             await self._gate.await_turn(lease)
             if lease.is_throttled and lease.last_sent_at:
                 message = f"{lease.host.host} asked for fewer requests."

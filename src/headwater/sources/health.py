@@ -24,6 +24,7 @@ _SILENT_AFTER = timedelta(days=7)
 _SILENT_GAPS = 10
 _SILENT_WITHOUT_GAP = timedelta(days=30)
 _OUR_FAILURES = timedelta(days=1)
+_ENDLESS = timedelta(days=365 * 100)
 _PREFIXES = {Method.FEED: "", Method.SITEMAP: "Sitemaps: ", Method.SPIDER: "Spider: "}
 _SUBJECTS = {Method.FEED: "Its list is", Method.SITEMAP: "Its sitemaps are", Method.SPIDER: "Its pages are"}
 
@@ -106,6 +107,7 @@ class PollHistory:
     last_polled_at: datetime | None = None
     last_success_at: datetime | None = None
     consecutive_errors: int = 0
+    failing_since: datetime | None = None
     last_error: str | None = None  # None: the last poll succeeded
     last_new_at: datetime | None = None
     usual_gap: timedelta | None = None  # between two new items
@@ -117,8 +119,10 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
         return HealthReport(SourceHealth.DISABLED, "It is disabled. It is not polled until it is enabled again.")
     if history.consecutive_errors:
         times = "once" if history.consecutive_errors == 1 else f"{history.consecutive_errors} times in a row"
-        why = f"Failed {times}; {_format_last_success(history, now)}. {history.last_error or ''}"
-        return HealthReport(SourceHealth.FAILING, why.rstrip())
+        since = f" since {history.failing_since:%Y-%m-%d %H:%M} UTC" if history.failing_since else ""
+        failed = f"Failed {times}{since}; {_format_last_success(history, now)}."
+        parts = (failed, history.last_error, _format_next(history, now))
+        return HealthReport(SourceHealth.FAILING, " ".join(filter(None, parts)))
     if history.last_error is not None and now - (history.last_success_at or history.added_at) > _OUR_FAILURES:
         why = f"{_format_last_success(history, now).capitalize()}. {_explain_our_failure(history)}"
         return HealthReport(SourceHealth.FAILING, why)
@@ -152,6 +156,8 @@ def _format_next(history: PollHistory, now: datetime) -> str:
         return "It is polled now."
     if history.next_poll_at is None:
         return "It follows its schedule." if history.scheduled else "It is polled only on request."
+    if history.next_poll_at - now > _ENDLESS:
+        return "It waits until its host is released."
     is_due = history.next_poll_at <= now
     return "It is due." if is_due else f"Next in {format_duration(history.next_poll_at - now)}."
 

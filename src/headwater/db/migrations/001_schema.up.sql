@@ -41,6 +41,7 @@ CREATE TABLE poll_state (
     last_error          text,
     last_item_count     int NOT NULL DEFAULT 0,
     consecutive_errors  int NOT NULL DEFAULT 0 CHECK (consecutive_errors >= 0),
+    failing_since       timestamptz,                    -- the first of these errors
     backfill_since      timestamptz,                    -- the next poll also reads older items, back to this time
     state               jsonb NOT NULL DEFAULT '{}',    -- run.state of the kind: validators, cursors
     lease_holder        text,
@@ -70,6 +71,11 @@ CREATE TABLE host_state (
     crawl_delay_ms      int CHECK (crawl_delay_ms >= 0),
     robots_txt          text,               -- NULL, with robots_fetched_at set: the host has none and allows everything
     robots_fetched_at   timestamptz,
+    silent_since        timestamptz,        -- the first request without an answer since the last answer; NULL: it answers
+    failures            int NOT NULL DEFAULT 0 CHECK (failures >= 0),   -- of its robots.txt, in a row
+    failure             text,               -- the reason of the last failure; NULL: the last request was answered
+    failed_at           timestamptz,
+    retry_at            timestamptz,        -- its robots.txt is not requested earlier; NULL: it may be requested now
     lease_holder        text,
     lease_token         uuid,
     lease_until         timestamptz,

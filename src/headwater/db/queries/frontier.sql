@@ -101,21 +101,18 @@ WITH ready AS MATERIALIZED (
         not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
         ready_at = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5, k.backoff_ms) * interval '1 ms'
     FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
-    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at, k.robots_txt, k.robots_fetched_at
+    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at
 )
 SELECT picked.politeness_key, leased.url_id, leased.attempts, leased.priority,
        leased.url, leased.host, leased.source_id, leased.subpath, leased.depth, leased.hops, leased.origin, leased.etag,
        leased.last_modified, leased.source_name, leased.fetch_profile, leased.selectors, leased.page_delay_ms,
-       leased.crawl_delay_ms, leased.backoff_ms, leased.last_throttled_at,
-       CASE WHEN leased.host = leased.politeness_key THEN leased.robots_txt ELSE member.robots_txt END AS robots_txt,
-       CASE WHEN leased.host = leased.politeness_key THEN leased.robots_fetched_at ELSE member.robots_fetched_at END
-           AS robots_fetched_at
+       leased.crawl_delay_ms, leased.backoff_ms, leased.last_throttled_at, own.*
 FROM picked
 LEFT JOIN leased ON leased.url_id = picked.url_id
 LEFT JOIN LATERAL (
-    SELECT r.robots_txt, r.robots_fetched_at FROM host_state r
-    WHERE r.host = leased.host AND leased.host <> leased.politeness_key LIMIT 1
-) member ON true
+    SELECT r.robots_txt, r.robots_fetched_at, r.silent_since, r.failures, r.failure, r.failed_at, r.retry_at
+    FROM host_state r WHERE r.host = leased.host LIMIT 1
+) own ON true
 
 -- name: lock_claims
 -- The fence: lock the given claims that are still their holder's until the transaction ends. A page is watched by a policy

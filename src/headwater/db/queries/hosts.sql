@@ -5,11 +5,11 @@ WITH key_row AS (
     SELECT $2 WHERE $2 <> $1 AND NOT EXISTS (SELECT 1 FROM host_state WHERE host = $1) ON CONFLICT (host) DO NOTHING
 ), met AS (
     INSERT INTO host_state (host, politeness_key) VALUES ($1, nullif($2, $1)) ON CONFLICT (host) DO NOTHING
-    RETURNING politeness_key, robots_txt, robots_fetched_at
+    RETURNING *
 )
-SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetched_at FROM met
-UNION ALL
-SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
+SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetched_at, silent_since, failures, failure,
+       failed_at, retry_at
+FROM (SELECT * FROM met UNION ALL SELECT * FROM host_state WHERE host = $1) known
 
 -- name: add_hosts
 -- Create the hosts that are new, in an order in which no two transactions wait for each other.
@@ -33,7 +33,8 @@ WITH asked AS MATERIALIZED (
     SELECT g.host, g.token, known.*
     FROM unnest($1::text[], $2::uuid[]) AS g (host, token)
     CROSS JOIN LATERAL (
-        SELECT coalesce(h.politeness_key, h.host) AS politeness_key, h.robots_txt, h.robots_fetched_at
+        SELECT coalesce(h.politeness_key, h.host) AS politeness_key, h.robots_txt, h.robots_fetched_at, h.silent_since,
+               h.failures, h.failure, h.failed_at, h.retry_at
         FROM host_state h WHERE h.host = g.host LIMIT 1
     ) known
 ), free AS MATERIALIZED (
@@ -55,7 +56,7 @@ WITH asked AS MATERIALIZED (
     WHERE k.host = ANY (ARRAY (SELECT host FROM free)) AND k.host = asked.politeness_key
     RETURNING asked.token, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at
 )
-SELECT asked.host, asked.token, asked.politeness_key, asked.robots_txt, asked.robots_fetched_at,
+SELECT asked.*,
        leased.token IS NOT NULL AS is_leased, leased.crawl_delay_ms, coalesce(leased.backoff_ms, 0) AS backoff_ms, leased.last_throttled_at
 FROM asked LEFT JOIN leased ON leased.token = asked.token
 
@@ -129,7 +130,10 @@ FOR UPDATE SKIP LOCKED
 -- name: save_robots
 -- A group has the delay of its slowest host. $1 host, $2 text or NULL, $3 Crawl-delay in ms or NULL, $4 now
 WITH saved AS (
-    UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4 WHERE host = $1
+    UPDATE host_state
+    SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4,
+        silent_since = NULL, failures = 0, failure = NULL, failed_at = NULL, retry_at = NULL
+    WHERE host = $1
     RETURNING host, politeness_key
 )
 UPDATE host_state k
@@ -137,6 +141,15 @@ SET crawl_delay_ms = greatest($3::int, (
     SELECT max(m.crawl_delay_ms) FROM host_state m WHERE m.politeness_key = k.host AND m.host <> $1))
 FROM saved WHERE k.host = saved.politeness_key
 RETURNING k.crawl_delay_ms
+
+-- name: save_failure
+-- $1 host, $2 silent since, $3 failures, $4 reason, $5 failed at, $6 retry at
+UPDATE host_state SET silent_since = $2, failures = $3, failure = $4, failed_at = $5, retry_at = $6 WHERE host = $1
+
+-- name: revive_hosts
+-- Forget the failures of the hosts of URLs that ended because their host was gone. $1 ids of URLs
+UPDATE host_state SET silent_since = NULL, failures = 0, failure = NULL, failed_at = NULL, retry_at = NULL
+WHERE host = ANY (ARRAY(SELECT DISTINCT u.host FROM url_frontier u WHERE u.id = ANY ($1::bigint[]) AND u.reason = 'host_gone'))
 
 -- name: get_next_ready
 -- When the next host may be asked for a queued URL, without hosts that a poll has reserved. $1 now
@@ -152,20 +165,22 @@ SELECT (SELECT count(*) FROM host_state WHERE blocked_reason IS NOT NULL AND not
        (SELECT count(*) FROM host_state WHERE ready_at IS NOT NULL) AS with_work
 
 -- name: list_hosts
--- Hosts by name. A host that shares a turn has state, delay and turn of its key; the queue is the key's.
+-- Hosts by name. A host that shares a turn has state, delay and turn of its key, unless it fails; the queue is the key's.
 -- $1 state or NULL for any, $2 after this host, $3 limit, $4 now, $5 this host only or NULL for any, $6 default delay in ms,
 -- $7 forever
 SELECT page.*, queue.urls AS queued
 FROM (
     SELECT h.host, h.politeness_key AS shares_turn_of, h.keeps_slash, h.robots_fetched_at, k.state,
-           CASE k.state WHEN 'closed' THEN nullif(k.closed_until, $7::timestamptz) WHEN 'blocked' THEN k.not_before
+           CASE k.state WHEN 'closed' THEN nullif(k.closed_until, $7::timestamptz)
+                        WHEN 'blocked' THEN greatest(k.not_before, h.retry_at)
                         WHEN 'waiting' THEN k.ready_at END AS next_turn_at,
            greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) AS delay_ms,
-           k.crawl_delay_ms, k.backoff_ms, CASE k.state WHEN 'blocked' THEN k.blocked_reason END AS blocked_reason,
-           k.lease_holder AS in_use_by
+           k.crawl_delay_ms, k.backoff_ms, k.lease_holder AS in_use_by,
+           CASE WHEN k.state = 'blocked' THEN coalesce(k.blocked_reason, 'robots_unreachable') END AS blocked_reason,
+           h.silent_since, h.failure, h.failed_at
     FROM host_state h CROSS JOIN LATERAL (
         SELECT t.*, CASE WHEN t.closed_until > $4 THEN 'closed' WHEN t.lease_token IS NOT NULL THEN 'in_use'
-                         WHEN t.blocked_reason IS NOT NULL AND t.not_before > $4 THEN 'blocked'
+                         WHEN t.blocked_reason IS NOT NULL AND t.not_before > $4 OR h.retry_at > $4 THEN 'blocked'
                          WHEN t.ready_at IS NOT NULL THEN 'waiting' ELSE 'idle' END AS state
         FROM host_state t WHERE t.host = coalesce(h.politeness_key, h.host)
     ) k
@@ -182,7 +197,8 @@ ORDER BY page.host
 -- name: get_host
 -- $1 host
 SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_before, k.crawl_delay_ms, k.backoff_ms,
-       k.last_throttled_at, k.blocked_reason, k.closed_until, h.robots_txt, h.robots_fetched_at, k.lease_holder
+       k.last_throttled_at, k.blocked_reason, k.closed_until, h.robots_txt, h.robots_fetched_at, k.lease_holder,
+       h.silent_since, h.failures, h.failure, h.failed_at, h.retry_at
 FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.host) WHERE h.host = $1
 
 -- name: close_host
@@ -199,18 +215,30 @@ WHERE host = $1
 -- this reads all keys. $1 after this key, $2 now, $3 limit
 SELECT host FROM host_state
 WHERE host > $1 AND politeness_key IS NULL
-  AND (closed_until > $2 OR backoff_ms > 0 OR (blocked_reason IS NOT NULL AND not_before > $2))
+  AND (closed_until > $2 OR backoff_ms > 0 OR failures > 0 OR (blocked_reason IS NOT NULL AND not_before > $2)
+       OR EXISTS (SELECT FROM host_state m WHERE m.politeness_key = host_state.host AND m.failures > 0))
 ORDER BY host LIMIT $3
 
 -- name: open_hosts
--- Release closed, blocked or slowed hosts. The delay after the last request stays. Polls that were deferred for them are due.
--- $1 keys, $2 now, $3 default delay in ms
+-- Release closed, blocked or slowed hosts, and forget their failures. The delay after the last request stays. Polls that were
+-- deferred for them are due, and so are the URLs of hosts that failed and share a turn. $1 keys, $2 now, $3 default delay in ms
 WITH put_off AS (
     UPDATE poll_state f SET next_poll_at = $2
-    FROM host_state k WHERE k.host = ANY ($1::text[]) AND f.next_poll_at IN (k.not_before, k.closed_until)
+    FROM host_state k
+    WHERE (k.host = ANY ($1::text[]) OR k.politeness_key = ANY ($1::text[]))
+      AND f.next_poll_at IN (k.not_before, k.closed_until, k.retry_at)
+), waiting AS (
+    UPDATE frontier_queue q SET due_at = $2
+    FROM host_state m
+    WHERE m.politeness_key = ANY ($1::text[]) AND q.politeness_key = m.politeness_key AND q.lease_token IS NULL
+      AND q.due_at = m.retry_at
+), members AS (
+    UPDATE host_state SET silent_since = NULL, failures = 0, failure = NULL, failed_at = NULL, retry_at = NULL
+    WHERE politeness_key = ANY ($1::text[]) AND failed_at IS NOT NULL
 )
 UPDATE host_state
-SET closed_until = NULL,
+SET silent_since = NULL, failures = 0, failure = NULL, failed_at = NULL, retry_at = NULL,
+    closed_until = NULL, reserved_until = NULL,
     backoff_ms = CASE WHEN lease_token IS NULL THEN 0 ELSE backoff_ms END,
     blocked_reason = CASE WHEN lease_token IS NULL THEN NULL ELSE blocked_reason END,
     not_before = CASE WHEN lease_token IS NOT NULL THEN not_before
@@ -253,7 +281,8 @@ SET not_before = greatest(k.not_before, m.not_before), closed_until = greatest(k
     backoff_ms = greatest(k.backoff_ms, m.backoff_ms), last_throttled_at = greatest(k.last_throttled_at, m.last_throttled_at),
     crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
 FROM (
-    SELECT max(t.not_before) AS not_before, max(t.closed_until) AS closed_until, max(t.backoff_ms) AS backoff_ms,
+    -- A host that fails has a wait of its own.
+    SELECT max(t.not_before) FILTER (WHERE h.retry_at IS NULL) AS not_before, max(t.closed_until) AS closed_until, max(t.backoff_ms) AS backoff_ms,
            max(t.last_throttled_at) AS last_throttled_at, max(h.crawl_delay_ms) AS crawl_delay_ms
     FROM host_state h JOIN host_state t ON t.host = coalesce(h.politeness_key, h.host) WHERE h.host = ANY ($1::text[])
 ) m

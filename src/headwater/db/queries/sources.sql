@@ -55,7 +55,8 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     state = CASE WHEN $6 THEN '{}' ELSE f.state END,
     adaptive_interval = CASE WHEN $6 THEN NULL ELSE f.adaptive_interval END,
     last_error = CASE WHEN $6 THEN NULL ELSE f.last_error END,
-    consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
+    consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END,
+    failing_since = CASE WHEN $6 THEN NULL ELSE f.failing_since END
 FROM (
     SELECT g.method, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
                         WHEN g.gap IS NULL THEN w.next_poll_at  -- a backfill may be requested
@@ -139,7 +140,7 @@ SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed
 -- List all sources, or one, with the state of the first method, the counts of items and documents, and the usual time
 -- between two items. $1 name or NULL
 SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
-       f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors,
+       f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors, f.failing_since,
        f.lease_token IS NOT NULL AS polling,
        (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
        (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents,
@@ -154,7 +155,7 @@ ORDER BY s.name
 -- name: list_methods
 -- List the state of methods. $1 source or NULL for all
 SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
-       f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
+       f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.failing_since, f.backfill_since,
        f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect,
        f.state -> 'older' AS older
 FROM poll_state f JOIN sources s ON s.id = f.source_id
@@ -217,6 +218,7 @@ UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, adaptive_interval = g.adaptive_interval,
     last_reason = g.reason, last_error = g.error, consecutive_errors = g.errors,
+    failing_since = CASE WHEN g.errors > 0 THEN coalesce(f.failing_since, $12) END,
     last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
     last_item_count = coalesce(g.items, f.last_item_count), state = g.state,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
