@@ -1,6 +1,7 @@
 """JSON values: read from a body, checked or cleaned for the database, and converted from and to dataclasses."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
@@ -13,6 +14,7 @@ from headwater.core.text import clean, is_storable
 JsonObject: TypeAlias = dict[str, Any]
 _MAX_DEPTH = 20
 _INTEGER_LIMIT = 2**63  # PostgreSQL's bigint
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _MAX_STATE_DEPTH = 50  # the encoder and the database allow far more
 _MAX_STATE_BYTES = 1024 * 1024  # as JSON; each poll reads and writes the whole state
 
@@ -39,12 +41,26 @@ class JsonState:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a JSON body. Raises Unreadable if it is not JSON, such as an error page with a JSON content type."""
+    """Parse a JSON body. Raises Unreadable if it is not JSON, such as an error page with a JSON content type.
+
+    A number of more than 64 bits becomes a float, because neither the database nor a sandbox can return it.
+    """
+    text = body.removeprefix(b"\xef\xbb\xbf")
     try:
-        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        value = msgspec.json.decode(text)
+        return _replace_large_numbers(value) if _LONG_NUMBER.search(text) else value
+    except (msgspec.DecodeError, OverflowError, RecursionError, UnicodeDecodeError) as error:
         start = body[:80].decode("utf-8", "replace")
         raise Unreadable(f"The body is not JSON ({error}). It begins with {start!r}.") from None
+
+
+def _replace_large_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _replace_large_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_replace_large_numbers(inner) for inner in value]
+    is_large = isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
+    return float(value) if is_large else value
 
 
 def check_state(source: str, state: Mapping[str, Any]) -> None:
