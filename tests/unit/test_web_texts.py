@@ -1,6 +1,7 @@
 """Texts and addresses from outside on a page (spec 11.13)."""
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -53,8 +54,14 @@ def test_a_time_shows_the_clock_today_and_the_day_before() -> None:
     assert ">09:30<" in texts.moment(NOW - timedelta(hours=2.5), NOW)
     assert ">10 Mar<" in texts.moment(NOW - timedelta(days=2), NOW)
     assert ">1 Dec 2025<" in texts.moment(datetime(2025, 12, 1, tzinfo=UTC), NOW)
-    assert ">2.5 hours ago<" in texts.moment(NOW - timedelta(hours=2.5), NOW, words=True)
+    assert ">2.5 hours ago<" in texts.moment(NOW - timedelta(hours=2.5), NOW, "age")
+    assert ">10 Mar 2026, 12:00<" in texts.moment(NOW - timedelta(days=2), NOW, "full")
     assert ">never<" in texts.moment(None, NOW)
+
+
+def test_times_are_in_the_time_zone_of_the_page() -> None:
+    late = datetime(2026, 3, 12, 23, 30, tzinfo=UTC)
+    assert ">00:30<" in texts.moment(late, (late + timedelta(hours=1)).astimezone(ZoneInfo("Europe/Berlin")))
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Response
 
 from headwater.access.operations import Scope
 from headwater.core.dates import parse_moment
 from headwater.core.record import record
-from headwater.documents.operations import ContentFilter
+from headwater.documents.operations import ContentFilter, RawBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,16 @@ class Health:
 
     status: str
     version: str
+
+
+def attach(raw: RawBody) -> Response:
+    """Return a raw file as a download that no browser shows or runs."""
+    headers = {
+        "Content-Disposition": f'attachment; filename="{raw.name}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(raw.body, media_type="application/octet-stream", headers=headers)
 
 
 def _read_content_filter(

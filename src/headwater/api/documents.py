@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
-from headwater.api.common import ADMIN, Content
+from headwater.api.common import ADMIN, Content, attach
 from headwater.app.operations import Operations
 from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
 
@@ -34,6 +34,13 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
     async def get_markdown(document_id: int) -> Response:
         """Return a document as Markdown, made from its raw file. One request at a time; others get 503 after a wait."""
         return Response(await documents.make_markdown(document_id), media_type="text/markdown; charset=utf-8")
+
+    app.get("/documents/{document_id}/trace", tags=[_TAG])(documents.trace)
+
+    @app.get("/documents/{document_id}/raw", tags=[_TAG], response_class=Response)
+    async def get_raw(document_id: int) -> Response:
+        """Return the raw file of a document as a download: the bytes of its page, which may be hostile."""
+        return attach(await documents.read_raw(document_id))
 
     @app.get("/documents/{document_id}/diff", tags=[_TAG])
     async def diff_document(

@@ -149,6 +149,24 @@ async def read_url(connection: Connection, url_hash: bytes, now: datetime) -> St
         return await _read_rest(connection, row) if row else None
 
 
+async def trace_document(
+    connection: Connection, document_id: int
+) -> tuple[list[SourceSighting], int, list[HandoffFacts], list[JobFacts]] | None:
+    """Return the sightings of a document with their number, its hand-offs and its jobs; None if it is unknown."""
+    row = await connection.fetchrow(query("traced_url"), document_id)
+    if row is None:
+        return None
+    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS)
+    jobs = await connection.fetch(query("why_jobs"), row["id"], row["url"], MAX_ROWS)
+    handoffs = await _read_handoffs(connection, row["id"], row["url"])
+    return (
+        [to_record(SourceSighting, sighting) for sighting in sightings],
+        sightings[0]["total"] if sightings else 0,
+        [to_record(HandoffFacts, handoff) for handoff in handoffs],
+        [to_record(JobFacts, job) for job in jobs],
+    )
+
+
 async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUrl:
     page_id = row["page_id"] or row["id"]
     host = await get_host(connection, row["host"])

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.core.errors import HeadwaterError, StorageFailed
@@ -22,6 +23,7 @@ from headwater.db.items import ContentFilter as ContentFilter
 from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, get_stored_document
+from headwater.db.why import HandoffFacts, JobFacts, SourceSighting, trace_document
 from headwater.documents.content_filter import prepare_filter
 from headwater.documents.deletion import delete_documents, remove_unused_files
 from headwater.documents.diff import TextDiff, diff_texts
@@ -63,6 +65,27 @@ class DocumentDiff(TextDiff):
     before_fetched_at: datetime
     """When the page last had the text of the earlier revision."""
     after_fetched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RawBody:
+    """The raw file of a document: the bytes that its page answered with. They may be hostile."""
+
+    name: str
+    """A name for a download. Its ending is that of the reader that read the file."""
+    body: bytes
+
+
+@record
+class DocumentTrace:
+    """The sources that list a document, and its way to other programs."""
+
+    sightings: list[SourceSighting]
+    sightings_total: int
+    handoffs: list[HandoffFacts]
+    """Newest first."""
+    jobs: list[JobFacts]
+    """Newest first."""
 
 
 @record
@@ -192,6 +215,23 @@ class DocumentOperations:
         finally:
             self.markdown_lock.release()
         return page.article.markdown or page.article.text
+
+    async def read_raw(self, document_id: int) -> RawBody:
+        """Return the raw file of a document, if it is the one that was stored."""
+        _check_id(document_id)
+        document = await self._context.database.transact(get_stored_document, document_id)
+        if document is None:
+            raise _unknown(document_id)
+        body = await asyncio.to_thread(self._read_raw, document)
+        return RawBody(f"document-{document_id}.{document.normalizer.partition('_')[0]}", body)
+
+    async def trace(self, document_id: int) -> DocumentTrace:
+        """Return the sources that list a document, and its hand-offs and jobs, at most 20 of each."""
+        _check_id(document_id)
+        found = await self._context.database.run(trace_document, document_id)
+        if found is None:
+            raise _unknown(document_id)
+        return DocumentTrace(*found)
 
     async def raw_file_matches(self, document: Document) -> bool:
         """Return whether the raw file of a document has the hash in its row."""

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
 from markupsafe import Markup, escape
@@ -65,16 +66,23 @@ def query_string(**values: object) -> str:
     return "?" + urlencode(chosen) if chosen else ""
 
 
-def moment(when: datetime | None, now: datetime, *, words: bool = False) -> Markup:
-    """Return a time element. It shows the time of day, or the day if it is not today, or with `words` the distance."""
+def moment(when: datetime | None, now: datetime, style: Literal["short", "full", "age"] = "short") -> Markup:
+    """Return a time element in the time zone of `now`.
+
+    `short` is the time of day, or the day if it is not today; `full` is both; `age` is the distance from now.
+    """
     if when is None:
         return Markup('<span class="none">never</span>')
-    age = format_distance(when, now)
-    day = f"{when:%H:%M}" if when.date() == now.date() else f"{when.day} {when:%b}"
-    if when.year != now.year:
-        day += f" {when.year}"
-    shown, other = (age, f"{when:%Y-%m-%d %H:%M:%S} UTC") if words else (day, f"{when:%Y-%m-%d %H:%M:%S} UTC, {age}")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(when.isoformat(), other, shown)
+    local = when.astimezone(now.tzinfo)
+    day = f"{local.day} {local:%b}" + ("" if local.year == now.year and style == "short" else f" {local.year}")
+    exact, age = f"{local:%Y-%m-%d %H:%M:%S %Z}", format_distance(when, now)
+    shown = {
+        "short": f"{local:%H:%M}" if local.date() == now.date() else day,
+        "full": f"{day}, {local:%H:%M}",
+        "age": age,
+    }[style]
+    title = exact if style == "age" else f"{exact}, {age}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(when.isoformat(), title, shown)
 
 
 def size(number: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import resources
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import jinja2
 from fastapi import Request
@@ -51,6 +52,7 @@ class View:
         self.operations = operations
         self.sessions = sessions
         self.static = {file.name: file.read_bytes() for file in _list_static()}
+        self._zone = ZoneInfo(operations.settings.timezone)
         self._environment = _make_environment(self.static)
 
     def now(self) -> datetime:
@@ -65,7 +67,7 @@ class View:
             values,
             session=session,
             navigation=[entry for entry in NAVIGATION if session.can_write or not entry.needs_write],
-            now=self.now(),
+            now=self.now().astimezone(self._zone),
             here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             notice=notice,
         )
@@ -108,7 +110,7 @@ def _make_environment(static: dict[str, bytes]) -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for function in (texts.plain, texts.outside, texts.marked, texts.moment, texts.size, texts.count):
+    for function in (texts.clean, texts.plain, texts.outside, texts.marked, texts.moment, texts.size, texts.count):
         environment.filters[function.__name__] = function
     environment.filters["duration"] = format_duration
     environment.filters["path"] = lambda text: quote(str(text), safe="")

@@ -81,3 +81,7 @@ WHERE h.reference_id = ANY (ARRAY(
     SELECT i.id FROM items i WHERE i.url_id = $1
        OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))))
 ORDER BY h.updated_at DESC, h.handoff_id DESC LIMIT $3
+
+-- name: traced_url
+-- $1 document id
+SELECT u.id, u.url FROM documents d JOIN url_frontier u ON u.id = d.url_id WHERE d.id = $1
