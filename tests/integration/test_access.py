@@ -40,6 +40,8 @@ DELETE /documents/{document_id} admin
 GET /documents/{document_id} read
 GET /documents/{document_id}/diff read
 GET /documents/{document_id}/markdown read
+GET /documents/{document_id}/raw read
+GET /documents/{document_id}/trace read
 GET /frontier/hosts read
 POST /frontier/hosts/release write
 POST /frontier/hosts/{host}/block write
@@ -436,7 +438,7 @@ async def test_pages_check_access_themselves_and_show_nothing_without_a_session(
         }
         (mounted,) = [route for route in made[0].routes if getattr(route, "path", "") == "/ui"]
         for route in mounted.app._app.routes:
-            if "GET" in getattr(route, "methods", ()) and "open" not in getattr(route, "tags", ["open"]):
+            if "GET" in getattr(route, "methods", ()) and get_needed_scope(route, "GET"):
                 path = "/ui" + re.sub(r"{\w+}", "1", route.path)
                 async with api.session.get(api.base + path, allow_redirects=False) as response:
                     assert (response.status, response.headers["Location"][:11]) == (303, "/ui/sign-in"), path

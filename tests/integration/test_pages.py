@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from fastapi import APIRouter
 from yarl import URL
 
+from headwater.access.operations import Scope
+from headwater.api.access import get_needed_scope
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.core.settings import Settings
@@ -17,6 +18,7 @@ from tests.api import TOKEN, open_api
 from tests.harness import AppHarness, open_harness
 from tests.pages import Page, Reader, open_reader
 from tests.server import Answer, Site, page, rss
+from tests.waiting import until
 
 LARGEST_PAGE = 150_000  # bytes
 FEED = "http://news.test/feed"
@@ -111,9 +113,31 @@ async def test_a_token_signs_in_and_shows_buttons(reader: Reader) -> None:
 
 async def test_an_unknown_token_does_not_sign_in(reader: Reader) -> None:
     shown = await reader.sign_in("another-token")
-    assert shown.status == 403
+    assert shown.status == 401
     assert shown.tree.css_first("[role=alert]")
     assert not len(reader.session.cookie_jar)
+
+
+@pytest.mark.parametrize(("scope", "writes"), [(Scope.READ, False), (Scope.WRITE, True)])
+async def test_the_scope_of_a_token_decides_which_buttons_show(
+    reader: Reader, page_settings: Settings, scope: Scope, writes: bool
+) -> None:
+    async with open_harness(page_settings) as harness:
+        added = await harness.operations.tokens.add("desk", scope)
+        shown = await reader.sign_in(added.token)
+        assert "Sign out" in shown.texts("button")
+        assert ("Submit URLs" in shown.links()) is writes
+        assert (await reader.get("/ui/submit")).status == (200 if writes else 403)
+        posted = await reader.submit_form("/ui/submit", urls="http://news.test/scoped")
+        assert posted.status == (200 if writes else 403)
+        await harness.operations.tokens.remove("desk")
+        again = await harness.operations.tokens.add("desk", Scope.ADMIN)
+        assert again.created_at != added.created_at
+
+    async def is_signed_out() -> bool:
+        return "Sign out" not in (await reader.get("/ui/today")).texts("button")
+
+    await until(is_signed_out)  # processes read removed tokens within a second
 
 
 async def test_a_changed_cookie_is_no_session(reader: Reader) -> None:
@@ -179,10 +203,14 @@ async def test_every_post_needs_a_scope(harness: AppHarness) -> None:
     """Without a session, each form is refused before it is read; only sign-in and sign-out are open."""
     app = make_app(Operations(harness.runtime, Metrics()))
     (pages,) = [route.app._app for route in app.routes if getattr(route, "path", "") == "/ui"]
-    posts = {route.path: set(route.tags) for route in list_routes(pages.router) if route.methods - {"GET", "HEAD"}}
-    assert {path for path, tags in posts.items() if "open" in tags} == {"/sign-in", "/sign-out"}
+    needs = {
+        route.path: get_needed_scope(route, "POST")
+        for route in pages.router.routes
+        if getattr(route, "methods", None) and "POST" in route.methods
+    }
+    assert {path for path, needed in needs.items() if needed is None} == {"/sign-in", "/sign-out"}
     async with open_reader(harness.operations.settings) as reader:
-        for path in posts.keys() - {"/sign-in", "/sign-out"}:
+        for path in needs.keys() - {"/sign-in", "/sign-out"}:
             filled = re.sub(r"\{.*?\}", "1", path)
             assert (await reader.post(f"/ui{filled}")).status == 403, path
 
@@ -237,7 +265,3 @@ async def read_event(stream: Any) -> str:
         if line.startswith(b"data: "):
             return line.decode().strip()
     raise AssertionError("the stream ended")
-
-
-def list_routes(router: APIRouter) -> list[Any]:
-    return [route for route in router.routes if hasattr(route, "methods") and hasattr(route, "tags")]

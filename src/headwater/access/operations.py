@@ -58,6 +58,11 @@ class Access:
     token: str
     """Its name."""
     scope: Scope
+    created_at: datetime | None = None
+    """When the token was made. None: it is the first token."""
+
+
+FIRST_ACCESS = Access(FIRST_NAME, Scope.ADMIN)
 
 
 class TokenOperations:
@@ -130,18 +135,31 @@ class TokenCheck(TokenOperations):
         """Return the access that a token gives. A wrong or expired token counts as a failure of the peer."""
         digest, now = _hash(token), self._clock.now()
         if digest == self._first:  # both are hashes: the time of a comparison reveals nothing of the token
-            return Access(FIRST_NAME, Scope.ADMIN)
-        if self._monotonic() - self._read_at > _RELOAD_SECONDS:
-            self._known = await self._database.run(tokens.list_tokens)
-            self._read_at = self._monotonic()
+            return FIRST_ACCESS
+        await self._reload()
         found = self._known.get(digest)
-        if found and (found.expires_at is None or now < found.expires_at):
+        if found and _is_valid(found, now):
             await self._save_use(digest, found, now)
-            return Access(found.name, found.scope)
+            return Access(found.name, found.scope, found.created_at)
         if self._failures.count(peer, self._monotonic()):
             raise HeadwaterError(Reason.TOKEN_FAILURES.sentence, reason=Reason.TOKEN_FAILURES)
         message = f"The token {found.name} has expired." if found else "The token is wrong, or was removed."
         raise HeadwaterError(message, reason=Reason.TOKEN_REQUIRED)
+
+    async def find(self, name: str, created_at: datetime | None) -> Access | None:
+        """Return the access of a token that has signed a person in. None: the token has expired or was removed."""
+        if name == FIRST_NAME:
+            return FIRST_ACCESS
+        await self._reload()
+        for token in self._known.values():
+            if token.name == name and token.created_at == created_at and _is_valid(token, self._clock.now()):
+                return Access(name, token.scope, created_at)
+        return None
+
+    async def _reload(self) -> None:
+        if self._monotonic() - self._read_at > _RELOAD_SECONDS:
+            self._known = await self._database.run(tokens.list_tokens)
+            self._read_at = self._monotonic()
 
     async def _save_use(self, digest: bytes, token: Token, now: datetime) -> None:
         if token.last_used_at and now - token.last_used_at < _USED_AGAIN:
@@ -149,6 +167,10 @@ class TokenCheck(TokenOperations):
         self._known = {**self._known, digest: replace(token, last_used_at=now)}
         with contextlib.suppress(*AWAY):
             await self._database.run(tokens.set_token_used, digest, now)
+
+
+def _is_valid(token: Token, now: datetime) -> bool:
+    return token.expires_at is None or now < token.expires_at
 
 
 def _hash(token: str) -> bytes:

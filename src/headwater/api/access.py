@@ -22,7 +22,7 @@ HELP = (
     "Send an API token as `Authorization: Bearer TOKEN`. The first one is in the file api-token in the data folder; "
     "`headwater token add` makes more."
 )
-_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,255}))(?::(\d{1,5}))?", re.IGNORECASE)
 # A request with one of these came through a proxy, perhaps from another machine.
 _PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -46,7 +46,7 @@ def get_needed_scope(route: BaseRoute | None, method: str) -> Scope | None:
             return dependency.dependency.scope
     if isinstance(needs := getattr(getattr(route, "app", None), "needs", None), Needs):
         return needs.scope
-    return Scope.READ if method in _READING_METHODS else Scope.WRITE
+    return Scope.READ if method in READING_METHODS else Scope.WRITE
 
 
 class AccessGuard:
@@ -69,7 +69,7 @@ class AccessGuard:
         send = _add_security_headers(send, is_private="authorization" in headers or "cookie" in headers)
         try:
             host = self._check_host(headers, connection)
-            if connection["method"] not in _READING_METHODS:
+            if connection["method"] not in READING_METHODS:
                 self._check_origin(headers, host)
             is_free = self._is_reading_free and not any(name in headers for name in _PROXY_HEADERS)
             connection.setdefault("state", {})["is_reading_free"] = is_free
@@ -81,7 +81,7 @@ class AccessGuard:
         except DATABASE_AWAY as error:
             await answer_database_away(connection["path"], error)(connection, receive, send)
         else:
-            if connection["method"] not in _READING_METHODS and not _has_fitting_body(headers):
+            if connection["method"] not in READING_METHODS and not _has_fitting_body(headers):
                 message = f"Send a body of at most {MAX_BODY_BYTES} bytes, with its length."
                 await make_answer(413, Reason.BAD_REQUEST, message)(connection, receive, send)
             else:

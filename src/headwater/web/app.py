@@ -10,13 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.access.operations import get_first_token
 from headwater.api import make_app as make_api
+from headwater.api.access import READING_METHODS, get_needed_scope
 from headwater.api.common import OPEN, Needs
 from headwater.api.errors import find_status
 from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
-from headwater.web import documents, live, sessions, sign_in, today, urls
-from headwater.web.sessions import ROOT, Sessions, SignInLinks
+from headwater.web import documents, live, sign_in, today, urls
+from headwater.web.sessions import ROOT, Sessions, SignInLinks, has_csrf_token
 from headwater.web.view import Forbidden, View, find_session
 
 log = structlog.get_logger()
@@ -41,7 +42,8 @@ _HEADERS = {
 def make_app(operations: Operations, links: SignInLinks | None = None) -> FastAPI:
     """Make the app that serves these operations as API and as pages. Operators sign in by `links`."""
     app = make_api(operations)
-    known = Sessions(get_first_token(operations.settings), operations.now, links or SignInLinks())
+    first_token = get_first_token(operations.settings)
+    known = Sessions(operations.tokens, first_token, operations.now, links or SignInLinks())
     view = View(operations, known)
     app.mount(ROOT, _SecurityHeaders(_make_pages(view)))
 
@@ -79,25 +81,21 @@ def _make_pages(view: View) -> FastAPI:
 
 
 class _Guard:
-    """Finds the session of each request, and refuses requests that it does not permit."""
+    """Finds the session of each request, and refuses requests that it does not permit.
+
+    The guard of the API is in front of this one. It has checked the host name, the origin and the size of the body.
+    """
 
     def __init__(self, known: Sessions) -> None:
         self._sessions = known
 
     async def __call__(self, request: Request) -> None:
         session = request.state.session = await self._sessions.read(request)
-        tags = request.scope["route"].tags
-        if request.method in sessions.SAFE_METHODS:
-            if session.scope < sessions.Scope.READ and sessions.OPEN not in tags:
-                raise Forbidden
-            return
-        if not sessions.is_from_here(request):
-            raise HeadwaterError("The form came from another site, so it changed nothing.", reason=Reason.BAD_REQUEST)
-        if sessions.OPEN in tags:
-            return
-        if session.scope < (sessions.Scope.ADMIN if sessions.ADMIN in tags else sessions.Scope.WRITE):
+        needed = get_needed_scope(request.scope["route"], request.method)
+        if not session.permits(needed):
             raise Forbidden
-        if not sessions.has_csrf_token(session, await request.form()):
+        is_form = needed is not None and request.method not in READING_METHODS
+        if is_form and not has_csrf_token(session, await request.form()):
             raise HeadwaterError(
                 "The form is not of this session, so it changed nothing. Load its page again.",
                 reason=Reason.BAD_REQUEST,
@@ -105,7 +103,7 @@ class _Guard:
 
 
 def _add_static(pages: FastAPI, view: View) -> None:
-    @pages.get("/static/{name}", tags=[sessions.OPEN])
+    @pages.get("/static/{name}", dependencies=OPEN)
     async def static(name: str) -> Response:
         """Return the style sheet, the script or the icon. Its address changes with its bytes."""
         body = view.static.get(name)
@@ -119,7 +117,7 @@ def _add_error_handlers(pages: FastAPI, view: View) -> None:
     @pages.exception_handler(Forbidden)
     async def forbidden(request: Request, _: Forbidden) -> Response:
         session = find_session(request)
-        if not session.is_signed_in and request.method in sessions.SAFE_METHODS:
+        if not session.is_signed_in and request.method in READING_METHODS:
             return RedirectResponse(sign_in.address(request), 303)
         return await _error_page(view, request, 403, "Sign in with a token that permits this.")
 

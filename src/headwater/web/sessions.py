@@ -9,31 +9,19 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from enum import IntEnum
-from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 from starlette.datastructures import FormData
 
+from headwater.access.operations import FIRST_ACCESS, Access, Scope, TokenCheck
 from headwater.core.record import record
 
 SESSION_LASTS = timedelta(days=14)
 LINK_SECONDS = 600.0
 ROOT = "/ui"
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_COOKIE = "session"
 CSRF_FIELD = "csrf"
-OPEN = "open"  # the tag of a route that anyone may post to: it changes only the cookies of the browser
-ADMIN = "admin"  # the tag of a route that needs the scope admin
 _MAX_LINKS = 20
-
-
-class Scope(IntEnum):
-    """The access of a session. Each scope includes those below it."""
-
-    NONE = 0
-    READ = 1
-    WRITE = 2
-    ADMIN = 3
 
 
 @record
@@ -42,8 +30,13 @@ class Session:
 
     name: str
     """The name of the token. Empty without sign-in."""
-    scope: Scope
+    scope: Scope | None
+    """None: not even reading is permitted."""
     csrf: str = ""
+
+    def permits(self, needed: Scope | None) -> bool:
+        """Return whether the user may do what needs a scope."""
+        return needed is None or (self.scope is not None and self.scope.permits(needed))
 
     @property
     def is_signed_in(self) -> bool:
@@ -53,12 +46,12 @@ class Session:
     @property
     def can_write(self) -> bool:
         """Return whether pages show the buttons that change something."""
-        return self.scope >= Scope.WRITE
+        return self.permits(Scope.WRITE)
 
     @property
     def is_admin(self) -> bool:
         """Return whether pages show the buttons of an administrator."""
-        return self.scope >= Scope.ADMIN
+        return self.permits(Scope.ADMIN)
 
 
 class SignInLinks:
@@ -79,55 +72,51 @@ class SignInLinks:
 
 
 class Sessions:
-    """Makes and reads session cookies. A cookie names its token and its end, and is signed with a key of the token."""
+    """Makes and reads session cookies.
 
-    def __init__(self, token: str, now: Callable[[], datetime], links: SignInLinks) -> None:
-        self._token = token
-        self._key = hashlib.sha256(b"headwater session " + token.encode()).digest()
+    A cookie names its token and its end. It is signed with a key made of the first token, which only this program has.
+    The rights are those that the token has at the time of a request: a removed token ends its sessions.
+    """
+
+    def __init__(self, tokens: TokenCheck, first_token: str, now: Callable[[], datetime], links: SignInLinks) -> None:
+        self._tokens = tokens
+        self._key = hashlib.sha256(b"headwater session " + first_token.encode()).digest()
         self._now = now
         self._links = links
 
-    def use_link(self, code: str) -> Session | None:
-        """Return the session of a link, or None if the link is not good any more."""
-        return self._open() if self._links.use(code) else None
+    def use_link(self, code: str) -> Access | None:
+        """Return the access of a link, or None if the link is not good any more."""
+        return FIRST_ACCESS if self._links.use(code) else None
 
-    async def sign_in(self, token: str) -> Session | None:
-        """Return a new session of a token, or None for an unknown token."""
-        is_known = hmac.compare_digest(_digest(token.strip()), _digest(self._token))
-        return self._open() if is_known else None
+    async def sign_in(self, request: Request, token: str) -> Access:
+        """Return the access of a token. Raises HeadwaterError for an unknown one."""
+        return await self._tokens.check(token.strip(), request.client.host if request.client else "")
 
     async def read(self, request: Request) -> Session:
         """Return the session of a request."""
-        anonymous = Session("", Scope.READ if request.state.is_reading_free else Scope.NONE)
-        text, _, signature = request.cookies.get(_cookie_name(request), "").partition(".")
+        anonymous = Session("", Scope.READ if request.state.is_reading_free else None)
+        text, _, signature = request.cookies.get(cookie_name(request, _COOKIE), "").partition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode()):
             return anonymous
         try:
-            content = json.loads(base64.urlsafe_b64decode(text))
-            ends = datetime.fromisoformat(content["ends"])
-        except (binascii.Error, ValueError, KeyError, TypeError):
+            name, created_at, ends, nonce = json.loads(base64.urlsafe_b64decode(text))
+            if datetime.fromisoformat(ends) <= self._now():
+                return anonymous
+        except (binascii.Error, ValueError, TypeError):
             return anonymous
-        if ends <= self._now():
-            return anonymous
-        return Session(content["name"], Scope(content["scope"]), self._sign(f"csrf {content['nonce']}"))
+        access = await self._tokens.find(name, datetime.fromisoformat(created_at) if created_at else None)
+        return Session(name, access.scope, self._sign(f"csrf {nonce}")) if access else anonymous
 
-    def set_cookie(self, request: Request, response: Response, session: Session) -> None:
+    def begin(self, request: Request, response: Response, access: Access) -> None:
         """Give the browser the cookie of a new session."""
-        content = {
-            "name": session.name,
-            "scope": session.scope,
-            "nonce": secrets.token_urlsafe(16),
-            "ends": (self._now() + SESSION_LASTS).isoformat(),
-        }
+        created_at = access.created_at.isoformat() if access.created_at else None
+        content = [access.token, created_at, (self._now() + SESSION_LASTS).isoformat(), secrets.token_urlsafe(16)]
         text = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
-        set_cookie(request, response, _cookie_name(request), f"{text}.{self._sign(text)}", SESSION_LASTS)
+        set_cookie(request, response, cookie_name(request, _COOKIE), f"{text}.{self._sign(text)}", SESSION_LASTS)
 
     def end(self, request: Request, response: Response) -> None:
         """Make the browser forget the session."""
-        response.delete_cookie(_cookie_name(request), path="/", httponly=True, samesite="strict")
-
-    def _open(self) -> Session:
-        return Session("api", Scope.ADMIN)
+        response.delete_cookie(cookie_name(request, _COOKIE), path="/", httponly=True, samesite="strict")
 
     def _sign(self, text: str) -> str:
         return hmac.digest(self._key, text.encode(), "sha256").hex()
@@ -151,19 +140,9 @@ def cookie_name(request: Request, purpose: str) -> str:
     return f"headwater-{purpose}-{request.url.port or 0}"
 
 
-def is_from_here(request: Request) -> bool:
-    """Return whether a page of this server sent a form. A browser that sends neither header is old or no browser."""
-    origin = request.headers.get("origin") or request.headers.get("referer")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
-
-
 def has_csrf_token(session: Session, form: FormData) -> bool:
     """Return whether a form has the token of the session."""
     return bool(session.csrf) and hmac.compare_digest(str(form.get(CSRF_FIELD, "")).encode(), session.csrf.encode())
-
-
-def _cookie_name(request: Request) -> str:
-    return cookie_name(request, "session")
 
 
 def _digest(text: str) -> str:

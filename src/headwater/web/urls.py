@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import FastAPI, Form, Request, Response
 
 from headwater.core.errors import BadRequest
-from headwater.web.sessions import Scope
 from headwater.web.view import Forbidden, View, find_session
 
 _MAX_LINES = 1000  # of one form; the API and the command line take more
@@ -21,7 +20,7 @@ def add_pages(app: FastAPI, view: View) -> None:
 
     @app.get("/submit")
     async def form(request: Request, url: str = "") -> Response:
-        if find_session(request).scope < Scope.WRITE:
+        if not find_session(request).can_write:
             raise Forbidden
         return await show(request, text=url, source="", priority="", results=None, has_fetcher=True)
 
