@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import gc
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, Protocol
 
 import structlog
-import uvicorn
 
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
@@ -19,10 +17,9 @@ from headwater.app.operations import Operations
 from headwater.app.polling import PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
+from headwater.app.server import WebServer, get_address, listen
 from headwater.canonical.role import CanonicalRole
 from headwater.changes.outbox import DelivererRole
-from headwater.core.errors import OperatorError
-from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.context import MigrateWhen, open_database_context
 from headwater.fetching.pool import FetchPool
@@ -86,8 +83,8 @@ async def serve(
                 if listener:
                     assert make_app is not None, "the api role needs an app"
                     operations = Operations(runtime, metrics, ready=lambda: not stop.is_set())
-                    running += [_Web(make_app(operations), listener), operations.runs]
-                    on_ready(_address(listener))
+                    running += [WebServer(make_app(operations), listener), operations.runs]
+                    on_ready(get_address(listener))
                 if _PARSING_ROLES & set(roles):
                     runtime.sandbox.start()
                 await run_roles(running, stop)
@@ -135,29 +132,6 @@ def _collect_rarely() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-
-
-def listen(settings: Settings) -> socket.socket:
-    """Listen on the API's address before any other part starts."""
-    family = socket.AF_INET6 if ":" in settings.listen_host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.listen_host, settings.listen_port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise OperatorError(
-            f"Cannot listen on {settings.listen_host}:{settings.listen_port}: {error.strerror}. "
-            "Stop the program that uses it, or choose another with HEADWATER_LISTEN_PORT (0 takes any free one).",
-            reason=Reason.PORT_TAKEN,
-        ) from None
-    return listener
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
@@ -222,29 +196,6 @@ async def run_in_background(roles: Collection[Role]) -> AsyncIterator[None]:
         failure = working.exception()
     if failure:  # the block has already ended
         raise failure
-
-
-class _Web:
-    def __init__(self, app: Any, listener: socket.socket) -> None:
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
-        self._server = _Server(config)
-        self._listener = listener
-
-    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
-        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        self._server.should_exit = True
-        await serving
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to `serve`."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 @contextlib.contextmanager
