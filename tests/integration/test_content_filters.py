@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,14 @@ async def test_all_doors_filter_days_and_searches_alike(filled: AppHarness, tmp_
         assert paths((await run("today", DAY, *options))["items"]) == expected, given
         assert paths((await run("daily", DAY, *options))["items"]) == expected, given
         assert paths((await run("search", "river", *options))["hits"]) == expected, given
+
+
+async def test_the_state_of_a_day_is_shown_of_the_sources_that_match(filled: AppHarness) -> None:
+    """Spec 6.7: a source of dated days belongs to a day only if the filters admit it."""
+    await filled.operations.sources.create("govuk", "govuk", {})
+    for given, expected in (({}, {"govuk"}), ({"category": "news"}, set()), ({"source": "govuk"}, {"govuk"})):
+        view = await filled.operations.days.day(date.fromisoformat(DAY), DayFilter(**given))
+        assert {state.source for state in view.sources} == expected, given
 
 
 async def test_bad_filters_are_refused(filled: AppHarness) -> None:

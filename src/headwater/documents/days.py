@@ -107,7 +107,7 @@ class DayOperations:
             raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
         async with self.context.database.connection() as connection:
             only = await prepare_filter(connection, only or DayFilter())
-            dated = await self._find_dated(connection, only.source)
+            dated = await self._find_dated(connection, only)
             day = wanted or await self._find_latest(connection, dated, only.source)
             found, last = await items.read_day(connection, day, only, limit, position)
             states = await self._read_states(connection, dated, day)
@@ -115,15 +115,17 @@ class DayOperations:
             cursor = _format_cursor(day, last) if last else None
             return DayView(day, self.context.settings.timezone, found, cursor, states, behind)
 
-    async def _find_dated(self, connection: Connection, name: str | None) -> _DatedSources:
-        """Return the sources of dated days, or the one with a name."""
+    async def _find_dated(self, connection: Connection, only: DayFilter) -> _DatedSources:
+        """Return the sources of dated days that a filter admits."""
         found: _DatedSources = {}
         for source in await sources.get_all_sources(connection):
             try:
                 kind = get_kind(source)
             except OperatorError:
                 continue  # its kind is not installed; `source list` reports it
-            if kind.dated and name in (None, source.name):
+            category = f"{source.settings.get('category') or ''}/"
+            has_category = only.category is None or category.startswith(f"{only.category}/")
+            if kind.dated and has_category and only.source in (None, source.name):
                 found[source.name] = source, kind
         return found
 
