@@ -33,12 +33,17 @@ READING = [
     ("source", "export"),
     ("source", "sync", "news"),
     ("source", "budgets"),
+    ("source", "disk"),
+    ("source", "test", "news"),
+    ("watch",),
+    ("frontier", "list"),
     ("frontier", "stats"),
     ("frontier", "hosts"),
     ("handoff", "list"),
     ("webhook", "list"),
     ("migrate", "status"),
     ("backup", "copy"),
+    ("upgrade",),
 ]
 
 

@@ -268,7 +268,8 @@ def source_test(
 ) -> None:
     """Test each stage from an address to an extracted article. It saves nothing. Exits 1 if a stage fails."""
     show_stage = (lambda _: None) if as_json else show_sources.stage
-    result = _send(lambda sources: sources.test(target, show_stage), creates=True)
+    is_address = "." in target or ":" in target
+    result = _send(lambda sources: sources.test(target, show_stage), creates=is_address)
     if as_json:
         print_json(result)
     raise typer.Exit(0 if result.works else 1)
