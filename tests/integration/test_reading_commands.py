@@ -93,6 +93,7 @@ async def test_no_command_breaks_or_cuts_an_address(
     monkeypatch.setenv("COLUMNS", "80")
     long = f"http://news.test/{'a-long-path-of-words/' * 12}end"
     moved = f"http://moved.test/{'a-long-path-of-words/' * 12}end"
+    unknown = f"http://news.test/{'a-long-path-of-words/' * 12}unknown"
     site.answers["http://news.test/feed"] = rss(long, title="The news")
     site.answers[long] = Answer(page("the river"), headers={"Content-Type": "text/html"})
     site.answers[moved] = Answer("gone", status=404)
@@ -110,6 +111,9 @@ async def test_no_command_breaks_or_cuts_an_address(
         ("new",): long,
         ("source", "show", "news"): long,
         ("frontier", "list"): moved,
+        ("frontier", "retry", unknown): unknown,
+        ("why", unknown): unknown,
+        ("source", "test", moved): moved,
     }.items():
         shown = await asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)
         assert address in shown.stdout + shown.stderr, (words, shown.stdout, shown.stderr)

@@ -19,6 +19,7 @@ from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
+from headwater.core.url_input import redact
 from headwater.db.budgets import HostBudget, SourceBudget
 from headwater.db.sources import PollState
 from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
@@ -226,3 +227,25 @@ def test_the_commands_that_the_demo_shows_can_be_pasted(
     assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [
         f"  '{program}' {words}" for words in ("today", "source budgets", "source enable bills")
     ]
+
+
+def test_addresses_and_names_of_hosts_stay_whole_in_narrow_lines() -> None:
+    """Spec 8.2: they can be copied."""
+    host, url = "a-long-name-of-a-council.of-a-town.test", f"http://news.test/{'a-long-path/' * 40}"
+    lines = show.break_lines(f"Asked {host}, then {url} and 長い題名長い題名長い題名長い題名", 20)
+    assert f"{host}," in lines
+    assert url in lines
+    assert max(cell_len(line) for line in lines if line not in (f"{host},", url)) <= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "is_whole"),
+    [
+        (f"http://news.test/{'a/' * 200}", True),
+        (f"http://news.test/{'a/' * 5000}", False),
+        (f"http://news.test/ {'a/' * 200}", False),
+        ("nonsense" * 40, False),
+    ],
+)
+def test_a_message_cuts_no_address(text: str, is_whole: bool) -> None:
+    assert (redact(text) == text) == is_whole

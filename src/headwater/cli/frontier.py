@@ -298,7 +298,7 @@ def _print_urls(page: "UrlPage", next_page: str | None) -> None:
     for url in page.urls:
         why = ":".join(filter(None, (url.reason or url.waiting_reason or "-", url.kept_failing)))
         source = visible(url.source)
-        console.print(f"{url.id:>9}  {url.status:<9} {why:<20} {_when(url):<16} {escape(source[:20])}")
+        console.print(f"{url.id:>9}  {url.status:<9} {why:<20} {_when(url):<16} {escape(source)}")
         console.print(f"{'':>9}  [dim]{plain(url.url)}[/]")
     if next_page:
         console.print(f"\nMore: {plain(next_page)}")

@@ -19,6 +19,7 @@ console = Console(highlight=False, soft_wrap=True, emoji=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _FINDING_MARGIN = 29
 _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
+_ADDRESS = re.compile(r"://|^\W*[\w-]+(\.[\w-]+)+\W*$", re.ASCII)  # a URL, or the name of a host
 _LONE_ESCAPE = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*?\]))")
 
 
@@ -84,7 +85,7 @@ def break_lines(text: str, width: int) -> list[str]:
     """Break a text into lines by its width on the screen. Addresses and commands stay whole, to be copied."""
     lines = [""]
     for word in _WORD.findall(text):
-        for part in [word] if "://" in word else chop_cells(word, width):
+        for part in [word] if _ADDRESS.search(word) else chop_cells(word, width):
             longer = f"{lines[-1]} {part}".lstrip()
             if cell_len(longer) <= width:
                 lines[-1] = longer

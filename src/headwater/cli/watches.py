@@ -79,7 +79,7 @@ def _print_watches(page: "WatchPage", next_page: str) -> None:
     console.print(f"[bold]{'policy':<22} {'next (UTC)':<12} {'status':<9} source[/]")
     for watch in page.watches:
         moment = f"{watch.next_at:%m-%d %H:%M}" if watch.next_at else "-"
-        console.print(escape(f"{watch.policy:<22} {moment:<12} {watch.status:<9} {visible(watch.source)[:30]}"))
+        console.print(escape(f"{watch.policy:<22} {moment:<12} {watch.status:<9} {visible(watch.source)}"))
         console.print(f"  [dim]{plain(watch.url)}[/]")
     if page.next:
         console.print(f"\nMore: {plain(next_page)}")

@@ -3,7 +3,9 @@
 import re
 
 _CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:/{0,2})?.*@", re.IGNORECASE | re.DOTALL)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _MAX_LENGTH = 200
+_MAX_ADDRESS_LENGTH = 8192  # as in urls.py
 
 
 def explain_unstorable(text: str) -> str | None:
@@ -18,6 +20,10 @@ def explain_unstorable(text: str) -> str | None:
 
 
 def redact(text: str) -> str:
-    """Return a text as messages and logs may show it: without credentials, encodable, at most 200 characters."""
+    """Return a text as messages and logs may show it: without credentials, encodable.
+
+    An address stays whole. Of other texts and of endless ones, 200 characters stay.
+    """
     shown = _CREDENTIALS.sub(r"\1***@", text.encode(errors="backslashreplace").decode())
-    return shown if len(shown) <= _MAX_LENGTH else f"{shown[:_MAX_LENGTH]}…"
+    is_whole = len(shown) <= _MAX_LENGTH or (len(shown) <= _MAX_ADDRESS_LENGTH and _ADDRESS.fullmatch(shown))
+    return shown if is_whole else f"{shown[:_MAX_LENGTH]}…"

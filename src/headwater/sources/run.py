@@ -38,7 +38,6 @@ from headwater.sandbox.pool import Sandbox
 log = structlog.get_logger()
 MAX_FAILURES = 5  # in a row, each after several attempts: the site is down, and the reading ends
 _LINKS_SECONDS = 5.0
-_MAX_SHOWN_URL = 160  # characters of a URL in a message
 _SITEMAP_SECONDS = 60.0  # five times what the largest sitemap takes on an idle machine
 _MAX_PROBLEMS = 20
 _MAX_PROBLEM_LENGTH = 200
@@ -297,6 +296,5 @@ def _name_of(host: str) -> str | None:
 def make_status_error(response: Response, reason: Reason) -> ExchangeFailed:
     """Return the error for a status that carries no document."""
     url = response.url
-    shown = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
     retry_after = read_retry_after(response.headers.get("retry-after"), response.sent_at)
-    return ExchangeFailed(f"{shown} answered {response.status}.", reason=reason, url=url, retry_after=retry_after)
+    return ExchangeFailed(f"{url} answered {response.status}.", reason=reason, url=url, retry_after=retry_after)
