@@ -5,7 +5,7 @@ import re
 _CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:/{0,2})?.*@", re.IGNORECASE | re.DOTALL)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _MAX_LENGTH = 200
-_MAX_ADDRESS_LENGTH = 8192  # as in urls.py
+_MAX_ADDRESS_LENGTH = 8192  # urls.py has the same limit
 
 
 def explain_unstorable(text: str) -> str | None:
