@@ -740,7 +740,7 @@ async def test_sources_that_lack_their_key_are_listed(current_url: str, doctor: 
     await tell(
         current_url,
         "INSERT INTO sources (name, kind, settings, created_at, fetch_profile, enabled) VALUES "
-        """('bills', 'bills', '{"lookups_per_run": 0}', now(), '{"budget": "api.data.gov"}', true), """
+        """('bills', 'bills', '{}', now(), '{"budget": null}', true), """
         """('crs', 'crs_reports', '{}', now(), '{"budget": "api.data.gov"}', true), """
         """('gao', 'gao_reports', '{}', now(), '{}', true), """
         """('off', 'public_laws', '{}', now(), '{"budget": "api.data.gov"}', false)""",

@@ -15,7 +15,8 @@ import pytest
 from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
-from headwater.demo.answers import Answer, Body, Maker, always, status
+from headwater.demo.answers import Answer as DemoAnswer
+from headwater.demo.answers import Body, Maker, always, status
 from headwater.demo.federal_api import CongressServer, RegisterApi
 from headwater.demo.federal_run import key_shares
 from headwater.demo.federal_sites import (
@@ -27,27 +28,29 @@ from headwater.demo.federal_sites import (
     SOURCES,
     register_document,
 )
-from headwater.demo.plan import Site
+from headwater.demo.plan import Site as DemoSite
 from headwater.demo.web import DemoWeb
 from headwater.sources.kinds.federal import register_search
 from headwater.sources.kinds.records import US_CAPITAL
 from tests.api_faults import altered, error_under_200, text_under_200
-from tests.database_state import count, items
+from tests.database_state import backdate, count, items
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
+from tests.server import Answer, Site
 
 MakeSettings = Callable[..., Settings]
+MAP = "http://gov.test/119hr/sitemap.xml"
 TODAY = day_of(datetime.now(UTC), US_CAPITAL)
 RETRY = {"attempts": 4, "base_seconds": 0, "on_rate_limit": True}
 
 
-def serving(site: Site, api: Answer) -> Site:
+def serving(site: DemoSite, api: DemoAnswer) -> DemoSite:
     """The host with an API that stays in the hands of the test."""
     return replace(site, api=lambda _today, _seed: api)
 
 
 @contextlib.asynccontextmanager
-async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[AppHarness]:
+async def open_federal(settings: Settings, *sites: DemoSite) -> AsyncIterator[AppHarness]:
     async with DemoWeb(today=TODAY, sites=sites) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
         async with open_harness(reached) as harness:
@@ -156,7 +159,7 @@ async def test_a_document_without_a_url_is_reported_and_does_not_stop_the_others
         assert (polled.error, polled.items, len(polled.refused)) == (None, 2, 1)
 
 
-def empty_later_page(body: Body) -> Answer:
+def empty_later_page(body: Body) -> DemoAnswer:
     return altered(lambda answer: answer | {"bills": [], "CRSReports": []})(body)
 
 
@@ -306,10 +309,58 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
         refused = await harness.operations.sources.sync("bills")
         assert "HEADWATER_API_DATA_GOV_KEY" in (refused.error or "")
         assert await items(harness) == []
-        await harness.operations.sources.edit("bills", {"lookups_per_run": 0})
+        await harness.operations.sources.edit("bills", {}, ["lookups_per_run"])
         assert (await harness.operations.sources.sync("bills")).items == 3
         assert [item.title for item in await items(harness)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
         assert await count(harness, "daily_index") == 0  # their day is unknown
+
+
+async def test_files_give_bills_their_titles_and_dates_and_an_update_is_latest(
+    site: Site, make_settings: MakeSettings
+) -> None:
+    """Issue 20: without a key. Days without a time are days in Washington, and a placeholder title is replaced."""
+    hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    url, index = "http://gov.test/bulkdata/BILLSTATUS-119hr7.xml", "http://gov.test/index.xml"
+    site.answers[index] = Answer(f"<sitemapindex><sitemap><loc>{MAP}</loc></sitemap></sitemapindex>")
+    listed = "<urlset><url><loc>{}</loc><lastmod>{}</lastmod></url></urlset>"
+    site.answers[MAP] = Answer(listed.format(url, hour_ago.isoformat()))
+    site.answers[url] = [bill("2025-03-04"), bill("2025-03-04", "2025-06-09"), bill("2025-03-04", "2025-06-09", "more")]
+    async with open_harness(make_settings(connect_to=site.connect_to)) as harness:
+        given = {"sitemap_url": index, "congresses": [119], "rate_per_second": 1000}
+        await harness.operations.sources.create("bills", "bills", given)
+
+        async def days(*wanted: date) -> list[list[tuple[str, str]]]:
+            views = [(await harness.operations.days.day(day)).items for day in wanted]
+            return [[(item.bucket, item.title) for item in view] for view in views]
+
+        async def read() -> list[list[tuple[str, str]]]:
+            assert (await harness.operations.sources.sync("bills")).error is None
+            await harness.work()
+            await backdate(harness, "url_frontier.last_fetched_at", timedelta(days=2))
+            return await days(date(2025, 3, 4), date(2025, 6, 9), TODAY)
+
+        new, latest = ("NEW", "Ferry Act"), ("LATEST", "Ferry Act")
+        assert await read() == [[new], [], []]
+        assert await read() == [[new], [latest], []]
+        assert await read() == [[new], [latest], [latest]]  # a change without a new action
+        (item,) = await items(harness)
+        assert item.tags["native_ids"] == {"congress": "119", "type": "hr", "number": "7"}
+        assert not item.published_is_sighting
+        (document,) = (await harness.documents()).values()
+        assert document.title == "Ferry Act"
+    raw = harness.runtime.context.settings.data_dir / "corpus/bills/bodies/raw/billstatus/119/hr/BILLSTATUS-119hr7.xml"
+    assert b"more" in raw.read_bytes()
+
+
+def bill(*actions: str) -> Answer:
+    """Return the status of a bill that was introduced on the first day."""
+    items = "".join(f"<item><actionDate>{day[:10]}</actionDate><text>Act: {day}</text></item>" for day in actions)
+    return Answer(
+        "<billStatus><version>3.0.0</version><bill><number>7</number><type>HR</type><congress>119</congress>"
+        f"<updateDate>2026-01-15T07:00:00Z</updateDate><introducedDate>{actions[0]}</introducedDate>"
+        f"<title>Ferry Act</title><actions>{items}</actions></bill></billStatus>",
+        headers={"Content-Type": "application/xml"},
+    )
 
 
 async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:

@@ -133,6 +133,30 @@ async def test_a_page_that_states_a_later_change_is_latest_on_that_day(site: Sit
     assert await count(harness, "item_observations") == 2
 
 
+async def test_a_day_without_a_time_is_that_day_in_the_time_zone_of_the_source(site: Site, harness: AppHarness) -> None:
+    list_in_sitemap(site, A)
+    site.answers[A] = article("the old bridge", "2026-03-12")
+    await add_site(harness, timezone="America/New_York")
+    await read_pages(harness)
+    assert [item.published_at for item in await day(harness)] == [datetime(2026, 3, 12, 4, tzinfo=UTC)]
+
+
+async def test_a_changed_page_without_a_new_date_is_latest_on_the_day_of_its_fetch(
+    site: Site, harness: AppHarness
+) -> None:
+    """Spec 11.2. A fetch without a change changes nothing."""
+    list_in_sitemap(site, A)
+    site.answers[A] = [article("bridge"), article("bridge"), article("the old bridge")]
+    await add_site(harness)
+    await read_pages(harness)
+    for expected in ([], ["LATEST"], ["LATEST"]):
+        await harness.operations.frontier.retry([A])
+        await harness.work()
+        assert [item.bucket for item in await day(harness, today())] == expected
+    assert [item.bucket for item in await day(harness)] == ["NEW"]
+    assert await count(harness, "item_observations") == 2
+
+
 async def test_each_source_that_found_a_page_has_it_as_an_item(site: Site, harness: AppHarness) -> None:
     """A source that finds a stored page gets its item at once. A source that finds it first gets it with the page."""
     list_in_sitemap(site, A)

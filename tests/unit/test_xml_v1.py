@@ -120,14 +120,15 @@ def test_a_bill_of_the_old_schema_has_its_dates_from_the_right_fields() -> None:
     assert found.title == "A resolution about ferries"
     assert found.byline == "Rep. Weir, Ada [D-OR-1]"
     assert found.published_at == datetime(2013, 4, 16, tzinfo=UTC)
-    assert found.updated_at is None
+    assert found.updated_at == datetime(2013, 5, 1, tzinfo=UTC)  # its last action
     assert found.abstract == "Ferries cross."
     assert "As it was first told" not in found.text
     assert found.text.count("2013-05-01: Hearings held.") == 1
     assert "# A resolution about ferries\n\nH.J.Res. 45, 113th Congress" in found.markdown
     assert "## Committees\n\n- Rivers Committee" in found.markdown
     assert "## Subjects\n\n- Ferries" in found.markdown
-    assert found.provenance == dict.fromkeys(("text", "title", "published_at", "byline", "abstract"), "xml")
+    fields = ("text", "title", "published_at", "updated_at", "byline", "abstract")
+    assert found.provenance == dict.fromkeys(fields, "xml")
 
 
 def test_a_bill_of_the_new_schema_reads_alike() -> None:

@@ -100,6 +100,7 @@ class Undated(StrEnum):
     SIGHTING = "sighting"  # the item is as old as our first sight of it
     EARLIER = "earlier"  # the item is older than the day of its update; its real date is unknown
     UNKNOWN = "unknown"  # the item belongs to no day until more is known
+    PAGE = "page"  # the stored page gives the title and the dates of the item
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,26 @@ class SavedItem:
     dates_are_new: bool
 
 
+class PageSighting(NamedTuple):
+    """A source that found a stored page and lists no item of it, and the dates of the page."""
+
+    url_id: int
+    seen_at: datetime
+    published_at: datetime | None
+    updated_at: datetime | None
+    source: Source
+
+
 @dataclass(frozen=True, slots=True)
 class PageItem:
     """An item of a stored page. `dates_are_new`: this pair of dates was not seen before."""
 
     id: str
     url: str
+    source_id: int
     published_at: datetime
     updated_at: datetime | None
     dates_are_new: bool
-    source: Source
 
 
 class ItemDay(NamedTuple):
@@ -71,20 +81,31 @@ async def save_items(
     return saved
 
 
-async def save_page_items(connection: Connection, url_ids: Collection[int], now: datetime) -> list[PageItem]:
-    """Make or update the items of stored pages for the sources that found them and list no item of them."""
-    rows = await connection.fetch(query("save_page_items"), list(url_ids), now)
+async def list_page_sightings(connection: Connection, url_ids: Collection[int]) -> list[PageSighting]:
+    """List the sources that found stored pages and list no item of them."""
     return [
-        PageItem(
-            row["id"],
-            row["url"],
+        PageSighting(
+            row["url_id"],
+            row["seen_at"],
             row["published_at"],
             row["updated_at"],
-            row["dates_are_new"],
             Source(row["source_id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"]),
         )
-        for row in rows
+        for row in await connection.fetch(query("list_page_sightings"), list(url_ids))
     ]
+
+
+async def save_page_items(
+    connection: Connection, sightings: Collection[PageSighting], changed: Collection[int], now: datetime
+) -> list[PageItem]:
+    """Make or update the items of stored pages. `changed` are the ids of the pages whose text has changed."""
+    url_ids, seen_at, published_at, updated_at, sources = zip(*sightings, strict=True)
+    are_changed = [url_id in changed for url_id in url_ids]
+    source_ids = [source.id for source in sources]
+    rows = await connection.fetch(
+        query("save_page_items"), url_ids, source_ids, seen_at, published_at, updated_at, are_changed, now
+    )
+    return [PageItem(**row) for row in rows]
 
 
 async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> dict[int, FeedEntry]:

@@ -77,7 +77,8 @@ def _federal(kind: str, **settings: Any) -> DemoSource:
 
 _OF_CONGRESS = {"api_url": _API_URL, "congresses": [CONGRESS]}
 SOURCES: Mapping[str, DemoSource] = {
-    "bills": _federal("bills", sitemap_url=f"{_GOVINFO}{_INDEX}", **_OF_CONGRESS),
+    # Lookups use the key, so that the budgets meet.
+    "bills": _federal("bills", sitemap_url=f"{_GOVINFO}{_INDEX}", lookups_per_run=1000, **_OF_CONGRESS),
     "public_laws": _federal("public_laws", files_url=f"{_GOVINFO}/content/pkg", **_OF_CONGRESS),
     # The real API has its own host and needs no key. Here it shares both with bills, so that their budgets meet.
     "federal_register": _federal("federal_register", site_url=f"http://{API_HOST}", budget="api.data.gov"),

@@ -1,7 +1,7 @@
 """The items of stored pages: each stored page of a source is news, however the source found it (spec 11.1)."""
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime, time
 
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import OperatorError
@@ -13,20 +13,32 @@ from headwater.db.items import ItemDay, PageItem
 from headwater.db.pool import Connection
 from headwater.sources.registry import category_of, get_kind
 
+_MIDNIGHT = time()
 
-async def save_page_items(connection: Connection, url_ids: Collection[int], timezone: str, now: datetime) -> None:
+
+async def save_page_items(
+    connection: Connection, url_ids: Collection[int], timezone: str, now: datetime, changed: Collection[int] = ()
+) -> None:
     """Save the items of stored pages that their sources do not list, the links of categories, and the days.
 
-    A page without a document gets no item. Call this at the end of the transaction that stores the pages or records
-    their sightings.
+    A page without a document gets no item. `changed` are the pages whose text has changed. Call this at the end of the
+    transaction that stores the pages or records their sightings.
     """
-    saved = await items.save_page_items(connection, url_ids, now) if url_ids else []
-    if not saved:
+    found = await items.list_page_sightings(connection, url_ids) if url_ids else []
+    if not found:
         return
+    settings = {source.id: _read_settings(source, timezone) for *_, source in found}
+    localized = [
+        one._replace(
+            published_at=_localize(one.published_at, settings[one.source.id][0], now),
+            updated_at=_localize(one.updated_at, settings[one.source.id][0], now),
+        )
+        for one in found
+    ]
     links: dict[str, dict[str, str]] = {}
     days: list[ItemDay] = []
-    for item in saved:
-        zone, category = _read_settings(item.source, timezone)
+    for item in await items.save_page_items(connection, localized, changed, now):
+        zone, category = settings[item.source_id]
         if category and explain_unstorable(item.url) is None:
             links.setdefault(category, {})[uid_of(item.url)] = item.url
         days += _list_days(item, zone)
@@ -34,6 +46,13 @@ async def save_page_items(connection: Connection, url_ids: Collection[int], time
         await canonical.note_links(connection, category, links[category], now)
     if days:
         await items.index_items(connection, days)
+
+
+def _localize(moment: datetime | None, timezone: str, now: datetime) -> datetime | None:
+    """Return a date of a page. A day without a time starts at the midnight of the source. The future is no date."""
+    if moment is not None and moment.astimezone(UTC).time() == _MIDNIGHT:
+        moment, _ = bounds(moment.astimezone(UTC).date(), timezone)
+    return moment if moment is None or moment <= now else None
 
 
 def _read_settings(source: Source, timezone: str) -> tuple[str, str | None]:
@@ -48,4 +67,4 @@ def _read_settings(source: Source, timezone: str) -> tuple[str, str | None]:
 def _list_days(item: PageItem, timezone: str) -> list[ItemDay]:
     dates = (item.published_at, item.updated_at) if item.dates_are_new else ()
     days = {day_of(moment, timezone) for moment in dates if moment}
-    return [ItemDay(item.id, item.source.id, day, *bounds(day, timezone)) for day in sorted(days)]
+    return [ItemDay(item.id, item.source_id, day, *bounds(day, timezone)) for day in sorted(days)]

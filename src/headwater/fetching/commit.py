@@ -50,11 +50,12 @@ async def commit(
     await _save_aliases(connection, results, now)
     targets = await _submit_redirects(connection, results, now, key_of)
     await finish(connection, finishes, now)
-    watched = [result for result in results if ours[result.finish.claim.url_id]]
-    if watched:
-        await plan_after_fetches(connection, _find_ends(watched, before), now)
+    ends = _find_ends(results, before)
+    if watched := {url_id: end for url_id, end in ends.items() if ours[url_id]}:
+        await plan_after_fetches(connection, watched, now)
     stored = {result.finish.claim.url_id for result in results if result.document}
-    await save_page_items(connection, stored | targets, timezone, now)
+    changed = {url_id for url_id, end in ends.items() if end is FetchEnd.CHANGED}
+    await save_page_items(connection, stored | targets, timezone, now, changed)
     return finishes
 
 

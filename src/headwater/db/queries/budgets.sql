@@ -52,10 +52,9 @@ ON CONFLICT (key_fingerprint, host) DO UPDATE SET exhausted_until = greatest(b.e
 SELECT host, hourly_limit, limit_seen_at, exhausted_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
 
 -- name: list_sources_that_need_key
--- The enabled sources with a budget, without bill sources that look nothing up.
+-- The enabled sources with a budget.
 SELECT name FROM sources
 WHERE fetch_profile ->> 'budget' IS NOT NULL AND enabled AND removed_at IS NULL
-  AND settings ->> 'lookups_per_run' IS DISTINCT FROM '0'
 ORDER BY name
 
 -- name: list_paying_sources

@@ -1,6 +1,7 @@
 -- name: save_items
 -- Upsert by id: title, dates, tags and raw are replaced. An undated item keeps its first sighting as its date. Each pair
--- of dates is saved as an observation, unless the date is unknown.
+-- of dates is saved as an observation, unless the date is unknown. The stored page gives title and dates of an item whose
+-- undated is 'page'.
 -- Arrays: $1 ids, $2 urls, $3 url ids, $4 titles, $5 published or NULL, $6 what to make of NULL, $7 updated, $8 rules,
 -- $9 tags, $10 raws, $11 whether the dates are certain; $12 source, $13 now.
 -- Returns each item with both its dates, and whether it or its pair of dates is new.
@@ -10,22 +11,23 @@ WITH given AS MATERIALIZED (
         AS g (id, url, url_id, title, published_at, undated, updated_at, rule, tags, raw, is_certain)
 ), saved AS (
     INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at, tags, raw,
-                            first_seen_at, last_seen_at)
+                            first_seen_at, last_seen_at, is_from_page)
     SELECT id, $12, url, url_id, title, coalesce(published_at, CASE undated WHEN 'earlier' THEN updated_at END, $13),
-           published_at IS NULL, updated_at, tags, raw, $13, $13
+           published_at IS NULL, updated_at, tags, raw, $13, $13, undated = 'page'
     FROM given ORDER BY id
     ON CONFLICT (id) DO UPDATE
-        SET title = excluded.title, raw = excluded.raw, tags = excluded.tags,
+        SET title = CASE WHEN excluded.is_from_page THEN i.title ELSE excluded.title END, raw = excluded.raw, tags = excluded.tags,
             published_at = CASE WHEN excluded.published_is_sighting THEN i.published_at ELSE excluded.published_at END,
             published_is_sighting = excluded.published_is_sighting AND i.published_is_sighting,
-            updated_at = excluded.updated_at, last_seen_at = excluded.last_seen_at, is_from_page = false
+            updated_at = CASE WHEN excluded.is_from_page THEN i.updated_at ELSE excluded.updated_at END,
+            last_seen_at = excluded.last_seen_at, is_from_page = excluded.is_from_page
     RETURNING id, published_at, published_is_sighting, updated_at, (xmax = 0) AS is_new
 ), observed AS (
     INSERT INTO item_observations AS o (item_id, source_id, published_at, updated_at, observed_at, rule, is_certain)
     SELECT id, $12, CASE WHEN g.published_at IS NULL AND g.undated = 'earlier' THEN NULL ELSE s.published_at END,
            s.updated_at, $13, g.rule,
            g.is_certain AND (g.published_at IS NOT NULL OR s.published_is_sighting)  -- or the page gave the date
-    FROM saved s JOIN given g USING (id) WHERE g.published_at IS NOT NULL OR g.undated <> 'unknown'
+    FROM saved s JOIN given g USING (id) WHERE g.published_at IS NOT NULL OR g.undated NOT IN ('unknown', 'page')
     ORDER BY id
     ON CONFLICT (item_id, published_at, updated_at) DO UPDATE SET rule = excluded.rule, is_certain = true
         WHERE excluded.is_certain AND NOT o.is_certain
@@ -34,47 +36,55 @@ WITH given AS MATERIALIZED (
 SELECT id, saved.published_at, saved.updated_at, is_new, observed.item_id IS NOT NULL AS dates_are_new
 FROM saved LEFT JOIN observed ON observed.item_id = saved.id
 
+-- name: list_page_sightings
+-- The sources that found stored pages and list no item of them, with the dates of each page. No source is removed until the
+-- transaction ends. $1 url ids
+SELECT g.id AS url_id, f.seen_at, d.published_at, d.updated_at,
+       s.id AS source_id, s.name, s.kind, s.settings, s.enabled, s.created_at
+FROM unnest($1::bigint[]) AS g (id)
+CROSS JOIN LATERAL (SELECT source_id, discovered_at FROM url_frontier WHERE id = g.id LIMIT 1) u
+CROSS JOIN LATERAL (SELECT published_at, updated_at FROM documents WHERE url_id = g.id LIMIT 1) d
+CROSS JOIN LATERAL (
+    SELECT t.source_id, min(t.seen_at) AS seen_at
+    FROM (SELECT u.source_id, u.discovered_at AS seen_at
+          UNION ALL SELECT source_id, first_seen_at FROM sightings WHERE url_id = g.id) t
+    GROUP BY 1
+) f
+CROSS JOIN LATERAL (SELECT * FROM sources WHERE id = f.source_id AND removed_at IS NULL FOR KEY SHARE) s
+LEFT JOIN LATERAL (
+    SELECT is_from_page FROM items WHERE url_id = g.id AND source_id = f.source_id ORDER BY is_from_page LIMIT 1
+) known ON true
+WHERE known.is_from_page IS NOT FALSE
+
 -- name: save_page_items
--- Make an item of each stored page for each source that found the page and lists no item of it. Update these items when the
--- page is stored again. The page gives the dates, but a date in the future is no date. A page without a date takes its first
--- sighting. An item keeps its earliest date of publication: a page whose date moves has changed, and is not new again.
--- $1 url ids, $2 now. Returns the items with their dates, whether these are new, and their sources.
-WITH pages AS MATERIALIZED (
-    SELECT u.id, u.url, u.source_id, u.discovered_at, d.title,
-           CASE WHEN d.published_at <= $2 THEN d.published_at END AS published_at,
-           CASE WHEN d.updated_at <= $2 THEN d.updated_at END AS updated_at
-    FROM unnest($1::bigint[]) AS g (id)
-    CROSS JOIN LATERAL (SELECT * FROM url_frontier WHERE id = g.id LIMIT 1) u
-    CROSS JOIN LATERAL (SELECT * FROM documents WHERE url_id = g.id LIMIT 1) d
-), found AS MATERIALIZED (
-    SELECT p.id AS url_id, t.source_id, min(t.seen_at) AS seen_at
-    FROM pages p CROSS JOIN LATERAL (
-        SELECT p.source_id, p.discovered_at AS seen_at
-        UNION ALL
-        SELECT source_id, first_seen_at FROM sightings WHERE url_id = p.id
-    ) t
-    GROUP BY 1, 2
-), unlisted AS MATERIALIZED (
+-- Make or update the items of stored pages. A page without a date takes its first sighting. An item keeps its earliest date of
+-- publication: a page whose date moves has changed, and is not new again. A page whose text has changed and that states no
+-- later date has changed now. Arrays: $1 url ids, $2 sources, $3 first sightings, $4 published or NULL, $5 updated or NULL,
+-- $6 whether the text has changed; $7 now. Returns the items with their dates, and whether these are new.
+WITH unlisted AS MATERIALIZED (
     SELECT coalesce(known.id, encode(sha256(convert_to(s.name || ':' || p.url, 'UTF8')), 'hex')) AS id,
-           s.id AS source_id, p.id AS url_id, p.url, p.title, f.seen_at,
-           least(known.published_at, coalesce(p.published_at, known.published_at, f.seen_at)) AS published_at,
-           coalesce(p.published_at > known.published_at, p.published_at IS NULL)
+           g.source_id, g.url_id, p.url, d.title, g.seen_at,
+           least(known.published_at, coalesce(g.published_at, known.published_at, g.seen_at)) AS published_at,
+           coalesce(g.published_at > known.published_at, g.published_at IS NULL)
                AND known.published_is_sighting IS NOT FALSE AS is_sighting,
-           greatest(p.updated_at, p.published_at) AS changed_at
-    FROM found f JOIN pages p ON p.id = f.url_id
-    CROSS JOIN LATERAL (
-        SELECT id, name FROM sources WHERE id = f.source_id AND removed_at IS NULL FOR KEY SHARE
-    ) s
+           greatest(g.updated_at, g.published_at, known.updated_at,
+                    CASE WHEN g.is_changed AND (greatest(g.updated_at, g.published_at)
+                                                > greatest(known.updated_at, known.published_at)) IS NOT TRUE
+                         THEN $7::timestamptz END) AS changed_at
+    FROM unnest($1::bigint[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
+        AS g (url_id, source_id, seen_at, published_at, updated_at, is_changed)
+    CROSS JOIN LATERAL (SELECT url FROM url_frontier WHERE id = g.url_id LIMIT 1) p
+    CROSS JOIN LATERAL (SELECT title FROM documents WHERE url_id = g.url_id LIMIT 1) d
+    CROSS JOIN LATERAL (SELECT name FROM sources WHERE id = g.source_id LIMIT 1) s
     LEFT JOIN LATERAL (
-        SELECT * FROM items WHERE url_id = f.url_id AND source_id = f.source_id ORDER BY is_from_page LIMIT 1
+        SELECT * FROM items WHERE url_id = g.url_id AND source_id = g.source_id ORDER BY is_from_page LIMIT 1
     ) known ON true
-    WHERE known.is_from_page IS NOT FALSE
 ), dated AS MATERIALIZED (
     SELECT *, CASE WHEN changed_at > published_at THEN changed_at END AS updated_at FROM unlisted
 ), saved AS (
     INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at,
                             is_from_page, first_seen_at, last_seen_at)
-    SELECT id, source_id, url, url_id, title, published_at, is_sighting, updated_at, true, seen_at, $2
+    SELECT id, source_id, url, url_id, title, published_at, is_sighting, updated_at, true, seen_at, $7
     FROM dated ORDER BY id
     ON CONFLICT (id) DO UPDATE
         SET url_id = excluded.url_id, title = excluded.title, published_at = excluded.published_at,
@@ -84,13 +94,12 @@ WITH pages AS MATERIALIZED (
     RETURNING id
 ), observed AS (
     INSERT INTO item_observations (item_id, source_id, published_at, updated_at, observed_at, is_certain)
-    SELECT id, source_id, published_at, updated_at, $2, false FROM saved JOIN dated USING (id) ORDER BY id
+    SELECT id, source_id, published_at, updated_at, $7, false FROM saved JOIN dated USING (id) ORDER BY id
     ON CONFLICT DO NOTHING
     RETURNING item_id
 )
-SELECT d.id, d.url, d.published_at, d.updated_at, observed.item_id IS NOT NULL AS dates_are_new,
-       s.id AS source_id, s.name, s.kind, s.settings, s.enabled, s.created_at
-FROM saved JOIN dated d USING (id) JOIN sources s ON s.id = d.source_id LEFT JOIN observed ON observed.item_id = d.id
+SELECT d.id, d.url, d.source_id, d.published_at, d.updated_at, observed.item_id IS NOT NULL AS dates_are_new
+FROM saved JOIN dated d USING (id) LEFT JOIN observed ON observed.item_id = d.id
 
 -- name: drop_page_items
 -- Drop the items of stored pages that their sources list under another address. An item that has a job stays. $1 url ids

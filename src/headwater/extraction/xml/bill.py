@@ -1,6 +1,7 @@
 """Read BILLSTATUS, the status of a bill, in GPO's schemas 1.0.0 (with `createDate`) and 3.0.0."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lxml import etree
 
@@ -32,8 +33,9 @@ _SUBJECTS = (
 
 
 def read_bill_status(root: etree._Element, url: str) -> Article:
-    """Return a bill with its summary and its actions. Its date is `introducedDate`, never `updateDate`.
+    """Return a bill with its summary and its actions. Its dates are `introducedDate` and that of its last action.
 
+    `updateDate` is when a system changed the file, also without a change of the bill.
     Raises Unreadable with the reason UNKNOWN_SCHEMA if the file follows neither schema.
     """
     bills = list(find_all(root, "bill"))
@@ -49,10 +51,18 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
     title = find_text(bill, "title") or name
     sponsors = [find_text(sponsor, "fullName") for sponsor in find_all(bill, "sponsors/item")]
     introduced = parse_date(find_text(bill, "introducedDate"))
+    acted = max(
+        filter(None, (parse_date(find_text(one, "actionDate")) for one in find_all(bill, "actions/item"))), default=None
+    )
     summary = _last_summary(bill)
     document = _write_document(bill, name, title, summary)
     abstract = summary.partition("\n\n")[0]
-    return document.make_article(url, "xml", title=title, authors=sponsors, published_at=introduced, abstract=abstract)
+    article = document.make_article(
+        url, "xml", title=title, authors=sponsors, published_at=introduced, abstract=abstract
+    )
+    return (
+        replace(article, updated_at=acted, provenance={**article.provenance, "updated_at": "xml"}) if acted else article
+    )
 
 
 def _version(root: etree._Element) -> str:

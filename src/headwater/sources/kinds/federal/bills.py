@@ -1,4 +1,4 @@
-"""Bills: their list from the sitemaps of BILLSTATUS, and their titles from api.congress.gov.
+"""Bills: their list from the sitemaps of BILLSTATUS, and their titles, dates and actions from its files.
 
 `run.state` holds `known` (the numbers of the bills that were yielded, as the bits of a number for each type of bill of
 a Congress), `sitemaps` (the dates of change of the sitemaps that were read completely) and `oldest` (the first Congress
@@ -7,13 +7,14 @@ to read).
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError, Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.source import DiscoveredUrl, Intervals, Item, Method, Undated
+from headwater.core.source import DiscoveredUrl, FetchProfile, Intervals, Item, Method, Undated
 from headwater.core.urls import host_of
 from headwater.feeds.results import SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading
@@ -27,6 +28,7 @@ _BILL = re.compile(r"/BILLSTATUS-(\d{1,3})([a-z]{1,8})(\d{1,5})\.xml$")
 _SERIES = re.compile(r"/(\d{1,3})[a-z]{1,8}/sitemap[^/]*\.xml$")
 _FAILURES_THAT_END_LOOKUPS = 5  # in a row
 _NO_CONGRESS_YET = 1000
+_SETTLED = timedelta(hours=25)
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -43,16 +45,21 @@ class Bill(NamedTuple):
 class BillsKind(CongressKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bills and resolutions of the current Congress, and of earlier ones on request.
 
-    Sitemaps and files need no key. The title and the date of introduction of a bill are looked up once, with the key.
-    The next run follows at once if lookups are left.
+    Sitemaps and files need no key. The file of a bill gives its title, its date of introduction, and the day of its
+    last action. With `lookups_per_run`, title and date of introduction come from api.congress.gov, with the key. The
+    next run follows at once if lookups are left.
     """
 
     in_parts: ClassVar[bool] = True
 
     sitemap_url: str = "https://www.govinfo.gov/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
     congresses: tuple[int, ...] = ()
-    # With the default, a run ends before the next files appear. 0 makes no lookups and needs no key.
-    lookups_per_run: int = 1000
+    # For a list without files (`fetch_items` false). With 1000, a run ends before the next files appear.
+    lookups_per_run: int = 0
+
+    def fetch_profile(self, source: str) -> FetchProfile:
+        """Return how requests are made. Without lookups there is no budget: no request needs the key."""
+        return replace(super().fetch_profile(source), budget=self.budget if self.lookups_per_run else None)
 
     def methods(self, interval: timedelta) -> Intervals:
         """Return the sitemap method, which can read back (`headwater source backfill`)."""
@@ -100,7 +107,7 @@ class BillsKind(CongressKind, frozen=True, kw_only=True, forbid_unknown_fields=T
             title=read_text(record, "title") or f"{bill.type.upper()} {bill.number}, Congress {bill.congress}",
             # `updateDate` and a sitemap's `lastmod` are dates of files. Without this date, a bill belongs to no day.
             published_at=read_midnight(record, "introducedDate", self.timezone),
-            undated=Undated.UNKNOWN,
+            undated=Undated.PAGE if self.fetch_items and not self.lookups_per_run else Undated.UNKNOWN,
             tags={
                 "document_type": "Bill",
                 "topic": sorted(filter(None, [read_text(read_object(record, "policyArea"), "name")])),
@@ -155,7 +162,8 @@ class _Reading:
                 self._found += 1
                 yield self._kind.item(bill, record)
                 self._known_bills.learn(bill)
-        if is_complete:
+        # A page that was fetched within a day is not fetched again, so a young sitemap is read again.
+        if is_complete and sitemap.lastmod and self._run.now - sitemap.lastmod > _SETTLED:
             self._known_bills.note_read(sitemap)
 
     def finish(self) -> None:
