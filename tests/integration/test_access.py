@@ -33,9 +33,11 @@ GET /changes read
 GET /daily/latest read
 GET /daily/today read
 GET /daily/{day} read
+GET /daily/{day}/counts read
 GET /disk read
 GET /docs read
 GET /documents read
+GET /documents/leads read
 DELETE /documents/{document_id} admin
 GET /documents/{document_id} read
 GET /documents/{document_id}/diff read

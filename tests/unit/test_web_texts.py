@@ -44,6 +44,12 @@ def test_hits_are_marked_and_nothing_else() -> None:
     assert texts.marked("a ⟦hit⟧ <i> ⟧⟦ ⟦open") == "<bdi>a <mark>hit</mark> &lt;i&gt;  open</bdi>"
 
 
+def test_a_lead_does_not_repeat_its_title() -> None:
+    assert texts.lead("Rivers rise: the council\nreports", "Rivers  rise") == "<bdi>the council reports</bdi>"
+    assert texts.lead("Rivers rise", "Rivers rise") == "<bdi>Rivers rise</bdi>"
+    assert texts.lead("Other <b>", "") == "<bdi>Other &lt;b&gt;</bdi>"
+
+
 def test_a_long_text_ends_at_a_word() -> None:
     assert texts.shorten("The river rises again", 16) == "The river rises…"
     assert texts.shorten("x" * 50, 10) == "x" * 9 + "…"

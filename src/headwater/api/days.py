@@ -12,7 +12,7 @@ from headwater.app.operations import Operations
 from headwater.core.record import RowId, extend, record
 from headwater.core.run import RunStatus
 from headwater.discovery.operations import RunFilter, RunRecord
-from headwater.documents.days import DayView
+from headwater.documents.days import DayCounts, DayView
 from headwater.documents.operations import DayFilter
 
 _READING = "reading"
@@ -76,6 +76,11 @@ def add_days(app: FastAPI, operations: Operations) -> None:
     async def daily(day: IsoDay, only: Only, limit: Limit = 50, after: After = None) -> DayView:
         """Return the NEW and LATEST items of a day, and the state of the day for each of its sources."""
         return await operations.days.day(day, only, limit=limit, after=after)
+
+    @app.get("/daily/{day}/counts", tags=[_READING])
+    async def count_day(day: IsoDay, only: Only) -> DayCounts:
+        """Count the items of a day by source, category and topic."""
+        return await operations.days.count(day, only)
 
 
 def add_runs(app: FastAPI, operations: Operations) -> None:

@@ -6,7 +6,8 @@ from fastapi import FastAPI, Query, Response
 
 from headwater.api.common import ADMIN, Content, attach
 from headwater.app.operations import Operations
-from headwater.documents.operations import DocumentDiff, DocumentPage, Hits
+from headwater.core.record import RowId
+from headwater.documents.operations import DocumentDiff, DocumentLeads, DocumentPage, Hits
 
 _TAG = "reading"
 
@@ -26,6 +27,14 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
 
     app.get("/disk", tags=[_TAG])(operations.upkeep.measure_disk)
     app.get("/why", tags=[_TAG])(operations.why)
+
+    @app.get("/documents/leads", tags=[_TAG])
+    async def list_leads(
+        ids: Annotated[list[RowId], Query(alias="id", min_length=1, max_length=100, description="Of documents.")],
+    ) -> DocumentLeads:
+        """Return what documents are about. Unknown ids are left out."""
+        return await documents.list_leads(ids)
+
     app.get("/documents/{document_id}", tags=[_TAG])(documents.get)
 
     app.delete("/documents/{document_id}", tags=[_TAG], dependencies=ADMIN)(documents.delete)

@@ -54,6 +54,15 @@ class DocumentLine:
 
 
 @record
+class DocumentLead:
+    """The subject of a document in a sentence or two."""
+
+    id: int
+    lead: str
+    """Its abstract, or else the beginning of its text, up to 300 characters."""
+
+
+@record
 class Revision:
     """An earlier revision of a document."""
 
@@ -225,6 +234,11 @@ async def list_documents(
     fetched_before, id_before = before or (None, None)
     rows = await connection.fetch(query("list_documents"), limit, fetched_before, id_before, source)
     return [DocumentLine(**row) for row in rows]
+
+
+async def list_leads(connection: Connection, ids: Collection[int], characters: int) -> list[DocumentLead]:
+    """Return the leads of the documents that exist."""
+    return [DocumentLead(**row) for row in await connection.fetch(query("document_leads"), list(ids), characters)]
 
 
 async def search_documents(connection: Connection, words: str, only: ContentFilter, *, limit: int, offset: int) -> Hits:

@@ -181,6 +181,24 @@ class DayItem:
 
 
 @record
+class ItemCount:
+    """The NEW and LATEST items of a day that share a source, a category or a topic."""
+
+    name: str
+    new: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayFacets:
+    """The items of a day by source, by category of the source, and by topic."""
+
+    sources: list[ItemCount]
+    categories: list[ItemCount]
+    topics: list[ItemCount]
+
+
+@record
 class DayReading:
     """When a source's day was read to its end, and the last run for it."""
 
@@ -252,14 +270,7 @@ async def read_day(
     rows = await connection.fetch(
         query("read_day"),
         day,
-        only.source,
-        only.bucket,
-        only.organisation,
-        only.document_type,
-        only.category,
-        only.topic,
-        only.language,
-        only.since,
+        *_list_values(only),
         limit,
         *(after or (None, None, None, None)),
     )
@@ -270,3 +281,31 @@ async def read_day(
     moment = last.updated_at or last.published_at
     assert moment is not None, "a date puts an item into a day"
     return found, DayPosition(last.source, last.bucket, moment, rows[-1]["item_id"])
+
+
+async def count_day(connection: Connection, day: date, only: DayFilter, *, most_topics: int) -> DayFacets:
+    """Count the items of a day by source, category and topic, the largest counts first."""
+    rows = await connection.fetch(query("count_day"), day, *_list_values(only), most_topics)
+    by_facet: dict[str, list[ItemCount]] = {"source": [], "topic": []}
+    categories: dict[str, list[ItemCount]] = {}
+    for row in rows:
+        count = to_record(ItemCount, row)
+        by_facet[row["facet"]].append(count)
+        if row["category"]:
+            categories.setdefault(row["category"], []).append(count)
+    summed = [
+        ItemCount(name, sum(one.new for one in counts), sum(one.latest for one in counts))
+        for name, counts in categories.items()
+    ]
+    ordered = (sorted(counts, key=_largest_first) for counts in (by_facet["source"], summed, by_facet["topic"]))
+    return DayFacets(*ordered)
+
+
+def _list_values(only: DayFilter) -> tuple[object, ...]:
+    """Return the values of a filter in the order of the queries."""
+    of_source = only.source, only.bucket, only.organisation, only.document_type
+    return (*of_source, only.category, only.topic, only.language, only.since)
+
+
+def _largest_first(count: ItemCount) -> tuple[int, str]:
+    return -(count.new + count.latest), count.name

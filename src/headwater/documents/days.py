@@ -16,6 +16,7 @@ from headwater.db import items, runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.items import DayFilter, DayPosition, DayReading
 from headwater.db.items import DayItem as DayItem
+from headwater.db.items import ItemCount as ItemCount
 from headwater.db.pool import Connection
 from headwater.db.runs import RunFilter
 from headwater.documents.content_filter import prepare_filter
@@ -25,6 +26,7 @@ from headwater.sources.registry import get_kind
 # A day that is read later than this after its end lacks too many updates.
 _ON_TIME = timedelta(hours=6)
 _FIRST, _LAST = date(1000, 1, 1), date(3000, 1, 1)
+_MOST_TOPICS = 30
 _MAX_DAYS_BACK = 30  # to look for the last day that was read after its end
 
 
@@ -79,6 +81,20 @@ class DayView:
     """The sources that should have a later day by now; only for the latest day."""
 
 
+@record
+class DayCounts:
+    """The numbers of items of a day that match a filter, the largest first."""
+
+    day: date
+    new: int
+    latest: int
+    sources: list[ItemCount]
+    categories: list[ItemCount]
+    """By the category of the source."""
+    topics: list[ItemCount]
+    """The most frequent topics that sources give to their items. An item may have several, or none."""
+
+
 @dataclass(frozen=True, slots=True)
 class DayOperations:
     """Reads the daily index."""
@@ -114,6 +130,16 @@ class DayOperations:
             behind = await self._find_behind(connection, dated, day) if wanted is None else []
             cursor = _format_cursor(day, last) if last else None
             return DayView(day, self.context.settings.timezone, found, cursor, states, behind)
+
+    async def count(self, day: date, only: DayFilter | None = None) -> DayCounts:
+        """Count the items of a day by source, category and topic."""
+        if not _FIRST < day < _LAST:
+            raise BadRequest(f"{day} is out of range: choose a year from 1000 to 2999.")
+        async with self.context.database.connection() as connection:
+            only = await prepare_filter(connection, only or DayFilter())
+            facets = await items.count_day(connection, day, only, most_topics=_MOST_TOPICS)
+        new, latest = (sum(getattr(one, bucket) for one in facets.sources) for bucket in ("new", "latest"))
+        return DayCounts(day, new, latest, facets.sources, facets.categories, facets.topics)
 
     async def _find_dated(self, connection: Connection, only: DayFilter) -> _DatedSources:
         """Return the sources of dated days that a filter admits."""

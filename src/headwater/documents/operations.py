@@ -2,21 +2,21 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.core.errors import HeadwaterError, StorageFailed
 from headwater.core.reasons import Reason
-from headwater.core.record import LARGEST_ID, extend, record
+from headwater.core.record import LARGEST_ID, RowId, extend, record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import documents
 from headwater.db.context import DatabaseContext
 from headwater.db.deletions import find_document_url
 from headwater.db.documents import Document as Document
-from headwater.db.documents import DocumentCounts, DocumentLine, RevisionText
+from headwater.db.documents import DocumentCounts, DocumentLead, DocumentLine, RevisionText
 from headwater.db.documents import Hit as Hit
 from headwater.db.documents import Hits as Hits
 from headwater.db.items import ContentFilter as ContentFilter
@@ -32,6 +32,7 @@ from headwater.frontier.submit import find_url
 from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus
 
+_LEAD_CHARACTERS = 300
 _LONGEST_ID = 19  # digits
 _LARGEST_REVISION = 2**31 - 1
 _CURSOR_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -45,6 +46,13 @@ class DocumentPage:
     documents: list[DocumentLine]
     next: str | None
     """The `before` of the next page. Null on the last page."""
+
+
+@record
+class DocumentLeads:
+    """The leads of documents."""
+
+    leads: list[DocumentLead]
 
 
 @record
@@ -123,6 +131,10 @@ class DocumentOperations:
         if document is None:
             raise _unknown(document_id)
         return document
+
+    async def list_leads(self, ids: Sequence[RowId]) -> DocumentLeads:
+        """Return the leads of documents. Unknown ids are left out."""
+        return DocumentLeads(await self._context.database.run(documents.list_leads, ids, _LEAD_CHARACTERS))
 
     async def delete(self, document_id: int) -> DocumentDeletion:
         """Delete a document, its revisions and its raw file. Its page is fetched again only on request."""

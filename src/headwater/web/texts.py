@@ -14,6 +14,7 @@ _TERMINAL_SEQUENCE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\
 # Control characters, and the marks that change the direction of the text around them. Joiners stay: scripts need them.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _HIT = re.compile("⟦([^⟦⟧]*)⟧")
+_LEAD_CHARACTERS = 200
 _ELLIPSIS = "…"
 
 
@@ -26,6 +27,13 @@ def plain(text: object, limit: int | None = None) -> Markup:
     """Return a text from outside as one line that only shows it. Its direction does not touch the text around it."""
     line = " ".join(clean(text).split())
     return Markup("<bdi>{}</bdi>").format(shorten(line, limit) if limit else line)
+
+
+def lead(text: object, title: object) -> Markup:
+    """Return the beginning of a text from outside. A text that begins with its title is shown without it."""
+    line, head = (" ".join(clean(part).split()) for part in (text, title))
+    rest = line.removeprefix(head).lstrip(" .,:;|-\u2013\u2014") if head else line
+    return plain(rest or line, _LEAD_CHARACTERS)
 
 
 def shorten(text: str, limit: int) -> str:

@@ -110,7 +110,16 @@ def _make_environment(static: dict[str, bytes]) -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for function in (texts.clean, texts.plain, texts.outside, texts.marked, texts.moment, texts.size, texts.count):
+    for function in (
+        texts.clean,
+        texts.plain,
+        texts.outside,
+        texts.marked,
+        texts.lead,
+        texts.moment,
+        texts.size,
+        texts.count,
+    ):
         environment.filters[function.__name__] = function
     environment.filters["duration"] = format_duration
     environment.filters["path"] = lambda text: quote(str(text), safe="")

@@ -109,3 +109,32 @@ WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR 
        OR (coalesce(x.updated_at, x.published_at) = $13 AND x.item_id > $14))))))
 ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, x.item_id
 LIMIT $10
+
+-- name: count_day
+-- The NEW and LATEST items of a day by source, and those of its most frequent topics. $1 to $9 as in read_day, $10 how many
+-- topics.
+WITH chosen AS MATERIALIZED (
+    SELECT x.source_id, x.bucket, i.tags -> 'topic' AS topic
+    FROM daily_index x
+    JOIN sources s ON s.id = x.source_id
+    JOIN items i ON i.id = x.item_id
+    WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
+      AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
+      AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+      AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
+      AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
+      AND ($8::text IS NULL OR EXISTS (SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))
+      AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
+), topics AS (
+    SELECT topic.name, c.bucket
+    FROM chosen c
+    CROSS JOIN LATERAL jsonb_array_elements_text(
+        CASE jsonb_typeof(c.topic) WHEN 'array' THEN c.topic WHEN 'string' THEN jsonb_build_array(c.topic) ELSE '[]' END
+    ) AS topic (name)
+)
+SELECT 'source' AS facet, s.name, s.settings ->> 'category' AS category,
+       count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
+FROM chosen c JOIN sources s ON s.id = c.source_id GROUP BY s.id
+UNION ALL
+(SELECT 'topic', name, NULL, count(*) FILTER (WHERE bucket = 'NEW'), count(*) FILTER (WHERE bucket = 'LATEST')
+ FROM topics GROUP BY name ORDER BY count(*) DESC, name LIMIT $10)

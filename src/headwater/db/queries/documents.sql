@@ -105,6 +105,11 @@ LEFT JOIN (page JOIN documents d USING (id) JOIN url_frontier u ON u.id = d.url_
            JOIN texts t USING (content_hash)) ON true
 ORDER BY page.rank DESC, d.fetched_at DESC, d.id DESC
 
+-- name: document_leads
+-- The lead of each document is its abstract, or else the beginning of its text. $1 ids, $2 characters
+SELECT d.id, left(coalesce(nullif(d.abstract, ''), t.body), $2) AS lead
+FROM documents d JOIN texts t USING (content_hash) WHERE d.id = ANY ($1::bigint[])
+
 -- name: document_counts
 SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts
 
