@@ -40,7 +40,7 @@ async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(si
     assert timedelta(minutes=15) <= wait <= timedelta(minutes=16.5)
     assert why == "Every 15 minutes."
     for _ in range(10):
-        await harness.operations.sources.sync("news.test")
+        await harness.poll("news.test")
     wait, why = await wait_of(harness)
     assert timedelta(minutes=60) <= wait <= timedelta(minutes=66)
     assert why == "Every 15 minutes; 60 minutes for now, since nothing was new in the last 10 polls."

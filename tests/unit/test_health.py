@@ -1,5 +1,6 @@
 """The health of a source (spec 3.2)."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.feeds.flaws import FeedFlaw
 from headwater.sources.health import PollHistory, SourceHealth, assess_health
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
@@ -39,6 +41,8 @@ any_polls = st.builds(
     consecutive_errors=st.integers(0, 20),
     last_error=st.none() | st.just("http://a.test/feed answered 500."),
     last_new_at=moments,
+    flaws=st.lists(st.sampled_from(FeedFlaw)),
+    failing_since=moments,
     usual_gap=st.none() | st.timedeltas(timedelta(0), timedelta(days=1000)),
 )
 
@@ -65,6 +69,12 @@ any_polls = st.builds(
             ["12 times", "never", "The answer is not a feed."],
         ),
         (replace(WELL, next_poll_at=ago(hours=3)), SourceHealth.LATE, ["3 hours"]),
+        (replace(WELL, flaws=[FeedFlaw.TRUNCATED]), SourceHealth.FLAWED, [FeedFlaw.TRUNCATED.sentence, "5 minutes"]),
+        (
+            replace(WELL, consecutive_errors=2, last_error="No.", failing_since=ago(hours=3)),
+            SourceHealth.FAILING,
+            ["2026-03-29 09:00 UTC", "No.", "5 minutes"],
+        ),
         (replace(WELL, last_new_at=ago(days=8)), SourceHealth.SILENT, ["8 days", "2 hours"]),
         (replace(WELL, last_new_at=None, usual_gap=None), SourceHealth.SILENT, ["100 days"]),
     ],
@@ -83,7 +93,7 @@ def test_every_reason_is_made_of_sentences(polls: PollHistory, look: timedelta) 
     assert verdict.why[0].isupper()
     assert verdict.why.endswith(".")
     assert "None" not in verdict.why
-    assert "-" not in verdict.why
+    assert re.search(r"(?<!\d)-", verdict.why) is None, "no length of time is negative"
 
 
 @given(any_polls)
@@ -149,4 +159,12 @@ def test_failures_on_our_side_are_failing_after_a_day() -> None:
 
 def test_sources_sort_the_worst_first() -> None:
     named = sorted(SourceHealth, key=str)
-    assert sorted(named, key=lambda one: one.rank) == ["failing", "late", "silent", "new", "on_time", "disabled"]
+    assert sorted(named, key=lambda one: one.rank) == [
+        "failing",
+        "late",
+        "flawed",
+        "silent",
+        "new",
+        "on_time",
+        "disabled",
+    ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _COLOURS = {
     "failing": "bold red",
     "late": "yellow",
+    "flawed": "yellow",
     "silent": "yellow",
     "new": "cyan",
     "on_time": "green",
@@ -217,7 +218,9 @@ def _show_method(method: "SourceMethod") -> None:
 
 
 def _show_problems(problems: "Sequence[ReadProblem]") -> None:
-    lines = [f"  could not read {plain(one.url)}:\n{wrap(one.problem, '    ')}" for one in problems]
+    lines = [
+        f"  {'in' if one.flaw else 'could not read'} {plain(one.url)}:\n{wrap(one.problem, '    ')}" for one in problems
+    ]
     _show_first(lines, _PROBLEMS_SHOWN, "; --json lists them")
 
 

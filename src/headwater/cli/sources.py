@@ -86,9 +86,7 @@ def source_edit(
 @source_app.command("list")
 def source_list(
     category: Annotated[str | None, typer.Option(help="Only this category, and those below it.")] = None,
-    health: Annotated[
-        str | None, typer.Option(help="failing, late, silent, new, on_time or disabled; by default all.")
-    ] = None,
+    health: Annotated[str | None, typer.Option(help="failing, late, flawed, silent, new, on_time or disabled.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the sources with their health and next poll, the worst first."""

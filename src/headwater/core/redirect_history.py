@@ -42,11 +42,10 @@ class RedirectHistory(JsonState):
 
     def explain(self, now: datetime) -> str:
         """Return a sentence about the redirect and what is still missing."""
-        times = "once" if self.count == 1 else f"{self.count} times in {format_duration(now - self.first_seen)}"
-        return (
-            f"It redirects permanently to {self.target}, seen {times}. The new address is saved after "
-            f"{MIN_SIGHTINGS} times in {format_duration(MIN_AGE)}."
-        )
+        left, wait = max(MIN_SIGHTINGS - self.count, 1), self.first_seen + MIN_AGE - now
+        sightings = "1 more sighting" if left == 1 else f"{left} more sightings"
+        soonest = f", in {format_duration(wait)} at the soonest" if wait > timedelta(0) else ""
+        return f"The feed moved to {self.target}; it is used after {sightings}{soonest}."
 
 
 def update_redirect_history(

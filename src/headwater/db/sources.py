@@ -62,6 +62,7 @@ class MethodRow(MethodState):
     source_id: int
     problems: Any
     redirect: Any
+    flaws: Any
     older: Any
 
 

@@ -49,14 +49,18 @@ def plan_next_poll(
     outcome: Read | Failed,
     requested_delay: RequestedDelay | None,
     chance: float,
+    is_manual: bool = False,
 ) -> PollPlan:
     """Return when to poll after an outcome. `chance` (0..1) adds up to a tenth, so that polls spread out.
 
-    `errors` counts the errors in a row before the outcome. `adaptive_interval` is None before the first success.
+    `errors` counts the errors in a row before the outcome. `adaptive_interval` is None before the first success. A
+    poll that a person asks for neither adapts the interval nor makes the back-off longer.
     """
     jitter = 1 + chance / 10
     shortest, longest = interval_limits(base)
-    adapted = _adapt(base, adaptive_interval, outcome) if isinstance(outcome, Read) else adaptive_interval
+    adapted = adaptive_interval
+    if isinstance(outcome, Read):
+        adapted = (adaptive_interval or AdaptiveInterval()) if is_manual else _adapt(base, adaptive_interval, outcome)
     usual = min(max(base * adapted.stretch, shortest), longest) if adapted else base
     if isinstance(outcome, Read):
         errors = 0
@@ -65,7 +69,7 @@ def plan_next_poll(
         wait = min(usual * jitter, base)
         why = f"The last poll failed on our side, which is not charged: again within {format_duration(base)}."
     else:
-        errors += 1
+        errors = max(errors, 1) if is_manual else errors + 1
         wait, why = _back_off(base, usual, errors)
         wait = min(wait * jitter, max(LONGEST_WAIT, base * jitter))
     least = min(requested_delay.wait, LONGEST_REQUESTED_WAIT) if requested_delay else timedelta(0)

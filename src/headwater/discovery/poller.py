@@ -250,6 +250,7 @@ class Poller:
             outcome=outcome,
             requested_delay=requested_delay,
             chance=random.random(),  # noqa: S311 (it spreads polls and protects nothing)
+            is_manual=found.run is not None,  # a scheduled run has no interval
         )
 
     async def _save(self, connection: Connection, found: DiscoveryResult, profile: Mapping[str, Any]) -> PollResult:

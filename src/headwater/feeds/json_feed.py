@@ -18,7 +18,8 @@ def read_json_feed(text: str, url: str) -> Feed:
     try:
         document = json.loads(text)
     except ValueError:
-        raise not_a_feed(url, "it starts like JSON but is malformed") from None
+        is_cut = not text.rstrip().endswith("}")
+        raise not_a_feed(url, f"it starts like JSON but is {'cut off' if is_cut else 'malformed'}") from None
     except RecursionError:
         raise not_a_feed(url, "it is JSON that is nested too deep") from None
     if "jsonfeed.org" not in _string(document, "version") or not isinstance(document.get("items"), list):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -27,6 +28,7 @@ _PAGE = re.compile(
 _PLAIN_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?(?>\s*<\?.*?\?>)*+\s*<[a-zA-Z]", re.DOTALL)
 _ENTITY_OF_ENTITIES = re.compile(rb"<!ENTITY\s+[^\s%][^>]*&[A-Za-z]")
 _PROLOG_BYTES = 64 * 1024
+_END_LENGTH = 1000  # characters; comments may follow the last element
 _FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _UNQUOTED_ATTRIBUTE = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
@@ -69,9 +71,18 @@ def _read_malformed(text: str, url: str, tried: bytes) -> Feed | None:
     if is_too_deep(text):
         raise Unreadable(f"The elements in the answer of {url} are nested too deep.", url=url)
     document = text.encode()
-    feed = _read_well_formed(document, url) if document != tried else None
-    feed = feed or _read_repaired(document[len(text[: start.start()].encode()) :], url)
-    return feed if feed and any(entry.url for entry in feed.entries) else _read_with_feedparser(text, url) or feed
+    if document != tried and (feed := _read_well_formed(document, url)):
+        return feed
+    feed = _read_repaired(document[len(text[: start.start()].encode()) :], url)
+    if not feed or not any(entry.url for entry in feed.entries):
+        feed = _read_with_feedparser(text, url) or feed
+    return replace(feed, is_malformed=True, is_truncated=_is_truncated(text, start)) if feed else None
+
+
+def _is_truncated(text: str, start: re.Match[str]) -> bool:
+    """Return whether the end tag of the first element is missing at the end of a feed."""
+    name = start[0][1:]
+    return f"</{name}" not in text[-_END_LENGTH:]
 
 
 def _read_repaired(document: bytes, url: str) -> Feed | None:

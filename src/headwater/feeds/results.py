@@ -37,6 +37,10 @@ class Feed:
     """How long the publisher asks pollers to wait."""
     hub: str | None = None
     """The WebSub hub."""
+    is_malformed: bool = False
+    """It was repaired, so entries may be missing."""
+    is_truncated: bool = False
+    """It is malformed because its end is missing."""
 
 
 @dataclass(frozen=True, slots=True)

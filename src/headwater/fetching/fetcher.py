@@ -159,7 +159,8 @@ class Fetcher:
     def _refuse(self, fetch: _Fetch, response: Response, reason: Reason) -> FetchOutcome:
         """Return the outcome of a status without a page. A 429 consumes no retry; the URL waits as its host wants."""
         if reason is not Reason.RATE_LIMITED:
-            return self._fail(fetch.claim, reason, f"The server answered {response.status}.")
+            fixes = self.gate.suggest_fixes(response, fetch.claim.fetch_profile)
+            return self._fail(fetch.claim, reason, f"The server answered {response.status}.{fixes}")
         due = fetch.lease.blocked_until or self._clock.now() + fetch.lease.delay
         return FetchOutcome(reason, UrlStatus.PENDING, due_at=due, is_counted=False)
 

@@ -4,7 +4,9 @@ from headwater.core.errors import ExchangeFailed, InvalidURL
 from headwater.core.http import Response
 from headwater.core.inflate import BadEncoding, Inflater
 from headwater.core.reasons import Reason
+from headwater.core.source import FetchProfile
 from headwater.core.urls import join_url
+from headwater.http.user_agents import HONEST
 
 ACCEPT_ENCODING = "gzip, deflate"
 MAX_HOPS = 5
@@ -41,6 +43,20 @@ def reason_of_status(status: int) -> Reason | None:
     if status >= 500:
         return Reason.HTTP_5XX
     return Reason.HTTP_4XX if status >= 400 else Reason.HTTP_ODD
+
+
+def suggest_fixes(status: int, profile: FetchProfile, *, has_contact: bool) -> str:
+    """Return a sentence that names what may help against a 403; an empty text for other statuses."""
+    if status != 403:
+        return ""
+    settings = f" of source {profile.source}" if profile.source else ""
+    fixes = [
+        "set contact_url, which the user agent names" if not has_contact else "",
+        f"set user_agent=browser{settings}" if profile.user_agent == HONEST else "",
+        f"set needs_browser=true{settings}" if not profile.needs_browser else "",
+        "ask the operator of the site to allow Headwater",
+    ]
+    return f" The site refuses this client. One of these may help: {'; '.join(filter(None, fixes))}."
 
 
 def redirect_target(response: Response) -> str | None:

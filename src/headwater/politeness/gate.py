@@ -22,6 +22,7 @@ from headwater.db import hosts
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Coalescer
 from headwater.http import user_agents
+from headwater.http.responses import suggest_fixes
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.host_failures import is_silent, record_silence, refuse
 from headwater.politeness.host_lease import HostLease
@@ -263,6 +264,10 @@ class Gate:
                 f"{host_of(response.url)} refused the key of api.data.gov in HEADWATER_API_DATA_GOV_KEY "
                 f"with status {response.status}. Set a valid key."
             )
+
+    def suggest_fixes(self, response: Response, profile: FetchProfile) -> str:
+        """Return a sentence that names what may help against a refusal, or an empty text."""
+        return suggest_fixes(response.status, profile, has_contact=bool(self.context.settings.contact_url))
 
     async def save_failure(self, lease: HostLease, host: HostRecord) -> None:
         """Save the failures of a leased host."""

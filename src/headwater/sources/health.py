@@ -1,6 +1,6 @@
 """The health of a source and of each of its methods, and the sentence that explains it (spec 3.2)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,6 +16,7 @@ from headwater.core.redirect_history import RedirectHistory
 from headwater.core.source import Method
 from headwater.core.text import format_duration
 from headwater.db.sources import MethodRow, MethodState, SourceItem, SourceRow
+from headwater.feeds.flaws import FeedFlaw, read_flaws
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 
@@ -34,6 +35,7 @@ class SourceHealth(StrEnum):
 
     FAILING = "failing"
     LATE = "late"
+    FLAWED = "flawed"
     SILENT = "silent"
     NEW = "new"
     ON_TIME = "on_time"
@@ -47,11 +49,13 @@ class SourceHealth(StrEnum):
 
 @record
 class ReadProblem:
-    """An address that the last good poll could not read."""
+    """An address that the last good poll could not read, or could read with a flaw."""
 
     url: str
     problem: str
-    """Why, for a person."""
+    """The problem, for a person."""
+    flaw: FeedFlaw | None = None
+    """The flaw of a feed that was read. Null if the address could not be read."""
 
 
 @record
@@ -61,7 +65,9 @@ class SourceMethod(MethodState):
     health: SourceHealth
     why: str
     problems: list[ReadProblem]
-    """The addresses that the last good poll could not read."""
+    """The addresses that the last good poll could not read, and the flaws of its feed."""
+    flaws: list[FeedFlaw]
+    """The flaws of its feed."""
     older: OlderPages | None
     """The pages of its sitemaps that are too old to be taken; null if there are none."""
 
@@ -111,6 +117,7 @@ class PollHistory:
     last_error: str | None = None  # None: the last poll succeeded
     last_new_at: datetime | None = None
     usual_gap: timedelta | None = None  # between two new items
+    flaws: Sequence[FeedFlaw] = ()  # of the feed as it was read last
 
 
 def assess_health(history: PollHistory, now: datetime, check_interval: timedelta) -> HealthReport:
@@ -118,8 +125,13 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
     if not history.enabled:
         return HealthReport(SourceHealth.DISABLED, "It is disabled. It is not polled until it is enabled again.")
     if history.consecutive_errors:
-        times = "once" if history.consecutive_errors == 1 else f"{history.consecutive_errors} times in a row"
-        since = f" since {history.failing_since:%Y-%m-%d %H:%M} UTC" if history.failing_since else ""
+        is_first = history.consecutive_errors == 1
+        times = "once," if is_first else f"{history.consecutive_errors} times in a row"
+        since = (
+            f" {'at' if is_first else 'since'} {history.failing_since:%Y-%m-%d %H:%M} UTC"
+            if history.failing_since
+            else ""
+        )
         failed = f"Failed {times}{since}; {_format_last_success(history, now)}."
         parts = (failed, history.last_error, _format_next(history, now))
         return HealthReport(SourceHealth.FAILING, " ".join(filter(None, parts)))
@@ -132,6 +144,10 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
         return HealthReport(SourceHealth.LATE, why)
     if history.last_polled_at is None:
         return HealthReport(SourceHealth.NEW, f"It was never polled. {_format_next(history, now)}")
+    if history.flaws:
+        polled = f"Polled {_format_ago(history.last_polled_at, now)}. {_format_next(history, now)}"
+        why = " ".join((*(flaw.sentence for flaw in history.flaws), polled))
+        return HealthReport(SourceHealth.FLAWED, why)
     # After the last good poll, no one can know whether there was something new.
     silence = (history.last_success_at or history.added_at) - (history.last_new_at or history.added_at)
     gap = history.usual_gap
@@ -215,6 +231,7 @@ def _describe_method(
         next_poll_at = cron.next_slot(schedule, zone, now)
         next_poll_why = f"At its schedule, {schedule} ({zone})."
     gap = row.usual_gap_seconds if is_main else None
+    flaws = read_flaws(method.flaws)
     history = extend(
         method,
         PollHistory,
@@ -223,14 +240,16 @@ def _describe_method(
         scheduled=schedule is not None,
         next_poll_at=next_poll_at,
         usual_gap=None if gap is None else timedelta(seconds=gap),
+        flaws=flaws,
     )
     report = assess_health(history, now, check_interval)
-    problems = _read_problems(method.problems)
+    unread = _read_problems(method.problems)
+    address = row.settings.get("feed_url") or row.settings.get("site_url") or row.name
     redirect = RedirectHistory.from_json(method.redirect)
     why = report.why
-    if problems and method.last_error is None:
-        what = "address" if len(problems) == 1 else "addresses"
-        why = f"{why} The last poll could not read {len(problems)} {what}."
+    if unread and method.last_error is None:
+        what = "address" if len(unread) == 1 else "addresses"
+        why = f"{why} The last poll could not read {len(unread)} {what}."
     return extend(
         method,
         SourceMethod,
@@ -238,7 +257,8 @@ def _describe_method(
         next_poll_why=next_poll_why,
         health=report.health,
         why=f"{why} {redirect.explain(now)}" if redirect else why,
-        problems=problems,
+        problems=[*unread, *(ReadProblem(address, flaw.sentence, flaw) for flaw in flaws)],
+        flaws=flaws,
         older=describe_older(method.older, row.name, zone),
     )
 

@@ -168,7 +168,7 @@ class Http:
             self.gate.check_key(response, self.profile)
         if reason is None:
             return Page(response, self.sandbox, hops)
-        error = make_status_error(response, reason)
+        error = make_status_error(response, reason, self.gate.suggest_fixes(response, self.profile))
         # A 429 applies to all requests of the source.
         if reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
             quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
@@ -293,8 +293,8 @@ def _name_of(host: str) -> str | None:
     return urlsplit(f"//{host}").hostname
 
 
-def make_status_error(response: Response, reason: Reason) -> ExchangeFailed:
-    """Return the error for a status that carries no document."""
+def make_status_error(response: Response, reason: Reason, fixes: str = "") -> ExchangeFailed:
+    """Return the error for a status that carries no document. `fixes` is a sentence that names what may help."""
     url = response.url
     retry_after = read_retry_after(response.headers.get("retry-after"), response.sent_at)
-    return ExchangeFailed(f"{url} answered {response.status}.", reason=reason, url=url, retry_after=retry_after)
+    return ExchangeFailed(f"{url} answered {response.status}.{fixes}", reason=reason, url=url, retry_after=retry_after)

@@ -157,7 +157,7 @@ ORDER BY s.name
 SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.failing_since, f.backfill_since,
        f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect,
-       f.state -> 'older' AS older
+       f.state -> 'older' AS older, f.state -> 'flaws' AS flaws
 FROM poll_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
 ORDER BY f.source_id, f.method

@@ -13,6 +13,7 @@ from headwater.core.reasons import Reason
 from headwater.core.redirect_history import RedirectHistory, update_redirect_history
 from headwater.core.source import DiscoveredUrl, Intervals, Item, Method
 from headwater.core.urls import join_url, normalize_url
+from headwater.feeds.flaws import find_flaws, remember_feed
 from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.records import check_url
@@ -114,6 +115,8 @@ async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> Asy
         if run.is_full or body_hash != state.get("body_hash"):
             feed = await page.feed()
             state["title"] = feed.title
+            set_or_remove(state, "flaws", find_flaws(feed, state))
+            state.update(remember_feed(feed, state))
             without_address = sum(not entry.url for entry in feed.entries)
             for name, value in (("ttl", feed.ttl_seconds), ("hub", feed.hub), ("without_address", without_address)):
                 set_or_remove(state, name, value)
