@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf fuzz docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline fuzz docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,7 +12,7 @@ help:
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types, import rules, prose and docker/"
-	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract and -pdf measure a part"
+	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract, -pdf and -pipeline measure a part"
 	@echo "make fuzz    set up, then read changed inputs with each parser (ARGS=\"--target feed --seconds 300\")"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
@@ -49,7 +49,7 @@ check: setup
 	$(BIN)/hadolint --failure-threshold warning docker/Dockerfile*
 	$(BIN)/yamllint --strict docker
 
-bench: bench-frontier bench-feeds bench-extract bench-pdf
+bench: bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline
 
 bench-frontier: setup
 	@$(BIN)/python -m bench.frontier $(ARGS)
@@ -62,6 +62,9 @@ bench-extract: setup
 
 bench-pdf: setup
 	@$(BIN)/python -m bench.pdfs $(ARGS)
+
+bench-pipeline: setup
+	@$(BIN)/python -m bench.pipeline $(ARGS)
 
 fuzz: setup
 	@$(BIN)/python -m tools.fuzz $(ARGS)
@@ -76,6 +79,7 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-crawlee.in -o bench/requirements-crawlee.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-feeds.in -o bench/requirements-feeds.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-extract.in -o bench/requirements-extract.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-pipeline.in -o bench/requirements-pipeline.txt
 
 clean:
 	rm -rf .venv .venv-bench
