@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from headwater.core.poll import HandoffCounts
 from headwater.core.source import Method
+from headwater.db import migrate
 from headwater.documents.days import DayItem
+from headwater.handoff.operations import JobFilter
 from tests.database_state import backdate, count, items
 from tests.harness import AppHarness
 from tests.replaying import urlset
@@ -252,6 +255,49 @@ async def test_the_stored_pages_of_a_category_are_its_links(site: Site, harness:
     await add_site(harness, category=" jobs ")
     await read_pages(harness)
     assert await harness.rows("SELECT category, url FROM category_links") == [("jobs", A)]
+
+
+async def sync(harness: AppHarness, method: Method | None = None) -> tuple[int, HandoffCounts | None]:
+    """Sync the source, and return the number of items and the counts of hand-offs."""
+    result = await harness.operations.sources.sync("news", method)
+    return result.items, result.handoffs
+
+
+async def test_the_next_sync_hands_off_each_stored_page_once(site: Site, harness: AppHarness) -> None:
+    """Spec 7.1, 11.1: a page that a sitemap found becomes a job with its document, as a feed's page does."""
+    list_in_sitemap(site, A, B)
+    site.answers |= {A: article("the old bridge"), B: article("the new bridge")}
+    await add_site(harness)
+    assert await sync(harness, Method.SITEMAP) == (0, HandoffCounts())
+    await harness.work()
+    assert await sync(harness, Method.SITEMAP) == (2, HandoffCounts(completed=2))
+    found = (await harness.operations.handoffs.list_jobs(JobFilter())).jobs
+    assert {(job.url, job.status) for job in found} == {(A, "ready"), (B, "ready")}
+    assert await sync(harness, Method.SITEMAP) == (0, HandoffCounts())
+    assert (site.visits(A), site.visits(B)) == (1, 1)
+
+
+async def test_a_page_is_handed_off_once_if_a_list_has_it_later(site: Site, harness: AppHarness) -> None:
+    list_in_sitemap(site, A)
+    site.answers |= {A: article("the old bridge"), FEED: rss(A)}
+    await add_site(harness, feed_url=FEED)
+    await read_pages(harness)
+    assert await sync(harness, Method.FEED) == (1, HandoffCounts(completed=1))
+    await harness.work()
+    assert await sync(harness, Method.FEED) == (1, HandoffCounts(skipped=1))
+
+
+async def test_stored_pages_wait_for_a_sync_while_hand_offs_are_rolled_back(site: Site, harness: AppHarness) -> None:
+    """Spec 7.5."""
+    list_in_sitemap(site, A)
+    site.answers[A] = article("the old bridge")
+    await add_site(harness)
+    await read_pages(harness)
+    database = harness.runtime.context.database
+    await migrate.down_only(database, "handoffs")
+    assert await sync(harness, Method.SITEMAP) == (0, None)
+    await migrate.up(database)
+    assert await sync(harness, Method.SITEMAP) == (1, HandoffCounts(completed=1))
 
 
 async def test_days_are_right_if_pages_and_a_list_come_at_once(site: Site, harness: AppHarness) -> None:

@@ -108,6 +108,12 @@ async def save_page_items(
     return [PageItem(**row) for row in rows]
 
 
+async def take_page_items(connection: Connection, source_id: int, limit: int) -> dict[str, Item]:
+    """Return the items of pages, by id, that no run has handed off yet. They count as handed off then."""
+    rows = await connection.fetch(query("take_page_items"), source_id, limit)
+    return {row["id"]: Item(row["url"], row["title"]) for row in rows}
+
+
 async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> dict[int, FeedEntry]:
     """Return what was listed of pages, given by id with the source of each, for those that an item led to."""
     rows = await connection.fetch(query("entries_of_urls"), list(urls), list(urls.values()))

@@ -118,14 +118,19 @@ class DiscoveryWriter:
         if not await sources.lock_poll(connection, found.claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
         saved, urls, payloads = await self._save_items(connection, found, now)
-        handoff_ids = await queue_handoffs(connection, source.id, run.id, payloads) if run else None
+        handoff_ids, touched = None, len(saved)
+        if run:
+            # A rerun of a dated source changes nothing, so its runs hand off only what they read.
+            with_pages = not found.kind.dated
+            handoff_ids = await queue_handoffs(connection, source.id, run.id, payloads, with_pages=with_pages)
+            touched = max(touched, len(handoff_ids or ()))
         if is_complete:
             if category := category_of(source, found.kind):
                 given = [item.url for item, _ in found.items if item.url in urls.known]
                 links = {uid_of(url): url for url in given if explain_unstorable(url) is None}
                 await canonical.note_links(connection, category, links, now)
             await self._rebuild_days(connection, found, saved)
-        return SaveResult(len(saved), sum(item.is_new for item in saved), urls.new, urls.refused, handoff_ids)
+        return SaveResult(touched, sum(item.is_new for item in saved), urls.new, urls.refused, handoff_ids)
 
     async def save_urls(self, found: DiscoveryResult) -> Submitted:
         """Submit the pending URLs at once: a poll that fails later has lost none of them.

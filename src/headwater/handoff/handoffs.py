@@ -19,7 +19,7 @@ from headwater.core.poll import HandoffCounts
 from headwater.core.reasons import Reason
 from headwater.core.source import Item
 from headwater.core.text import clean
-from headwater.db import frontier, handoffs, jobs
+from headwater.db import frontier, handoffs, items, jobs
 from headwater.db.context import DatabaseContext
 from headwater.db.handoffs import ClaimedHandoff, HandoffOutcome, HandoffStatus
 from headwater.db.jobs import FinalPage, JobStatus, NewJob, PageStatus, PastJob
@@ -36,6 +36,7 @@ VOLATILE = frozenset(
 )
 BATCH = 500
 _MOST_ABANDONED = 10 * BATCH
+_MOST_PAGES = 20 * BATCH  # in one run; the next run takes the rest
 _MAX_ERROR_LENGTH = 2000
 _PATIENCE = timedelta(seconds=10)  # a database restart takes less
 _PAUSE_SECONDS = 0.25
@@ -110,15 +111,17 @@ def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> Hando
 
 
 async def queue_handoffs(
-    connection: Connection, source_id: int, run_id: int, items: Mapping[str, Item]
+    connection: Connection, source_id: int, run_id: int, listed: Mapping[str, Item], *, with_pages: bool
 ) -> tuple[int, ...] | None:
     """Queue the hand-offs of items, given by id, in the transaction that saves the items.
 
-    Return the ids of the hand-offs, None if their migration is not applied.
+    With pages, the items of stored pages that no list has follow (spec 11.1), each once. Return the ids of the
+    hand-offs, None if their migration is not applied.
     """
-    payloads = {item_id: payload_hash(item) for item_id, item in items.items()}
     try:
         async with connection.transaction():
+            pages = await items.take_page_items(connection, source_id, _MOST_PAGES) if with_pages else {}
+            payloads = {item_id: payload_hash(item) for item_id, item in {**pages, **listed}.items()}
             return await handoffs.queue_handoffs(connection, source_id, run_id, payloads)
     except HandoffsMissing:
         return None

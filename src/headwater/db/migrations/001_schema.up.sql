@@ -235,6 +235,7 @@ CREATE TABLE items (
     published_is_sighting  boolean NOT NULL,    -- there is no date of publication, so published_at is the first sighting
     updated_at             timestamptz,
     is_from_page           boolean NOT NULL DEFAULT false,      -- no list has it: the stored page gave title and dates
+    waits_for_run          boolean NOT NULL DEFAULT false,      -- from a page, and no run has handed it off yet
     tags                   jsonb NOT NULL DEFAULT '{}',
     raw                    jsonb NOT NULL DEFAULT '{}',
     first_seen_at          timestamptz NOT NULL,
@@ -242,6 +243,7 @@ CREATE TABLE items (
 );
 CREATE INDEX items_source ON items (source_id, published_at DESC);
 CREATE INDEX items_url ON items (url_id) WHERE url_id IS NOT NULL;
+CREATE INDEX items_waiting_for_run ON items (source_id, id) WHERE waits_for_run;
 
 -- Each pair of dates that an item was ever seen with. Days are rebuilt from these rows, so an update tomorrow does not
 -- change today.

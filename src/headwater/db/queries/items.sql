@@ -20,7 +20,7 @@ WITH given AS MATERIALIZED (
             published_at = CASE WHEN excluded.published_is_sighting THEN i.published_at ELSE excluded.published_at END,
             published_is_sighting = excluded.published_is_sighting AND i.published_is_sighting,
             updated_at = CASE WHEN excluded.is_from_page THEN i.updated_at ELSE excluded.updated_at END,
-            last_seen_at = excluded.last_seen_at, is_from_page = excluded.is_from_page
+            last_seen_at = excluded.last_seen_at, is_from_page = excluded.is_from_page, waits_for_run = false
     RETURNING id, published_at, published_is_sighting, updated_at, (xmax = 0) AS is_new
 ), observed AS (
     INSERT INTO item_observations AS o (item_id, source_id, published_at, updated_at, observed_at, rule, is_certain)
@@ -83,8 +83,8 @@ WITH unlisted AS MATERIALIZED (
     SELECT *, CASE WHEN changed_at > published_at THEN changed_at END AS updated_at FROM unlisted
 ), saved AS (
     INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at,
-                            is_from_page, first_seen_at, last_seen_at)
-    SELECT id, source_id, url, url_id, title, published_at, is_sighting, updated_at, true, seen_at, $7
+                            is_from_page, waits_for_run, first_seen_at, last_seen_at)
+    SELECT id, source_id, url, url_id, title, published_at, is_sighting, updated_at, true, true, seen_at, $7
     FROM dated ORDER BY id
     ON CONFLICT (id) DO UPDATE
         SET url_id = excluded.url_id, title = excluded.title, published_at = excluded.published_at,
@@ -108,6 +108,14 @@ WHERE i.url_id = ANY ($1::bigint[]) AND i.is_from_page
   AND (SELECT true FROM items o
        WHERE o.url_id = i.url_id AND o.source_id = i.source_id AND NOT o.is_from_page LIMIT 1)
   AND (SELECT true FROM ingestion_jobs j WHERE j.reference_id = i.id LIMIT 1) IS NULL
+
+-- name: take_page_items
+-- Take the items of pages that no run of their source has handed off yet. $1 source, $2 how many
+UPDATE items SET waits_for_run = false
+WHERE id = ANY (ARRAY (
+    SELECT id FROM items WHERE source_id = $1 AND waits_for_run ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+))
+RETURNING id, url, title
 
 -- name: entries_of_urls
 -- The entries of pages. Of several items of a page, the one of the page's own source comes first, then the oldest. Only
