@@ -40,34 +40,34 @@ def draw_bars(rows: Sequence[tuple[str, float]], *, label: str) -> Markup:
     """Return a list of labels, each with a horizontal bar and a number."""
     largest = max((value for _, value in rows), default=0) or 1
     items = (
-        _tag(
+        make_tag(
             "li",
-            _tag("span", _tag("bdi", clean(name)), class_="bar-name"),
-            _tag(
+            make_tag("span", make_tag("bdi", clean(name)), class_="bar-name"),
+            make_tag(
                 "svg",
-                _tag("rect", class_="bar-back", width=100, height=8, rx=1),
-                _tag("rect", class_="bar-value", width=max(0.0, 100 * value / largest), height=8, rx=1),
+                make_tag("rect", class_="bar-back", width=100, height=8, rx=1),
+                make_tag("rect", class_="bar-value", width=max(0.0, 100 * value / largest), height=8, rx=1),
                 class_="bar",
                 viewBox="0 0 100 8",
                 preserveAspectRatio="none",
                 aria_hidden="true",
             ),
-            _tag("span", format_number(value), class_="bar-number"),
+            make_tag("span", format_number(value), class_="bar-number"),
         )
         for name, value in rows
     )
-    return _tag("ul", *items, class_="bars", aria_label=label)
+    return make_tag("ul", *items, class_="bars", aria_label=label)
 
 
 def draw_sparkline(values: Sequence[float | None], *, label: str) -> Markup:
     """Return a small line without axes, for a row of a table."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return _tag("span", "-", class_="none")
+        return make_tag("span", "-", class_="none")
     points = _place(values, (0, _SPARK_WIDTH), (_SPARK_HEIGHT - 2, 2), min(0.0, *known), max(known))
-    return _tag(
+    return make_tag(
         "svg",
-        _tag("title", label),
+        make_tag("title", label),
         _draw_path(points, 0),
         class_="sparkline",
         viewBox=f"0 0 {_SPARK_WIDTH:g} {_SPARK_HEIGHT:g}",
@@ -80,9 +80,9 @@ def draw_columns(times: Sequence[datetime], values: Sequence[float], *, label: s
     largest = _round_up(max(values, default=0))
     step = (_WIDTH - _LEFT) / max(1, len(values))
     columns = (
-        _tag(
+        make_tag(
             "rect",
-            _tag("title", f"{at:%Y-%m-%d %H:%M}: {format_number(value)} {unit}"),
+            make_tag("title", f"{at:%Y-%m-%d %H:%M}: {format_number(value)} {unit}"),
             class_="column",
             x=_LEFT + place * step + step * 0.1,
             y=_FLOOR - (_FLOOR - _TOP) * value / largest,
@@ -92,7 +92,7 @@ def draw_columns(times: Sequence[datetime], values: Sequence[float], *, label: s
         for place, (at, value) in enumerate(zip(times, values, strict=True))
         if value > 0
     )
-    return _tag("figure", _draw_frame(columns, times, largest, (), label, unit), class_="chart")
+    return make_tag("figure", _draw_frame(columns, times, largest, (), label, unit), class_="chart")
 
 
 def draw_lines(
@@ -106,10 +106,10 @@ def draw_lines(
     keys = [(f"line line-{number}", "M0 4H16", line.label) for number, line in enumerate(lines)]
     keys += [(f"mark mark-{kind}", "M8 0V8", _MARKS[kind]) for kind in sorted({mark.kind for mark in marks})]
     legend = (
-        _tag("li", _tag("svg", _tag("path", class_=kind, d=path), class_="key", viewBox="0 0 16 8"), name)
+        make_tag("li", make_tag("svg", make_tag("path", class_=kind, d=path), class_="key", viewBox="0 0 16 8"), name)
         for kind, path, name in keys
     )
-    return _tag("figure", chart, _tag("ul", *legend, class_="legend"), class_="chart")
+    return make_tag("figure", chart, make_tag("ul", *legend, class_="legend"), class_="chart")
 
 
 def format_number(value: float) -> str:
@@ -124,18 +124,18 @@ def format_number(value: float) -> str:
 def _draw_frame(
     drawn: Iterable[Markup], times: Sequence[datetime], largest: float, marks: Sequence[Mark], label: str, unit: str
 ) -> Markup:
-    parts = [_tag("title", label)]
+    parts = [make_tag("title", label)]
     for number in range(_GRID_LINES + 1):
         y = _FLOOR - (_FLOOR - _TOP) * number / _GRID_LINES
-        parts.append(_tag("path", class_="grid", d=f"M{_LEFT:g} {y:.1f}H{_WIDTH:g}"))
+        parts.append(make_tag("path", class_="grid", d=f"M{_LEFT:g} {y:.1f}H{_WIDTH:g}"))
         value = format_number(largest * number / _GRID_LINES)
-        parts.append(_tag("text", value, class_="axis", x=_LEFT - 6, y=y + 3, text_anchor="end"))
+        parts.append(make_tag("text", value, class_="axis", x=_LEFT - 6, y=y + 3, text_anchor="end"))
     if unit:
-        parts.append(_tag("text", unit, class_="axis", x=_LEFT, y=7))
+        parts.append(make_tag("text", unit, class_="axis", x=_LEFT, y=7))
     if times:
         parts += _draw_times(times, marks)
     size = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
-    return _tag("svg", *parts, *drawn, class_="plot", viewBox=size, role="img", aria_label=label)
+    return make_tag("svg", *parts, *drawn, class_="plot", viewBox=size, role="img", aria_label=label)
 
 
 def _draw_times(times: Sequence[datetime], marks: Sequence[Mark]) -> list[Markup]:
@@ -146,13 +146,15 @@ def _draw_times(times: Sequence[datetime], marks: Sequence[Mark]) -> list[Markup
         place = round((len(times) - 1) * number / (_TIME_LABELS - 1))
         anchor = {0: "start", _TIME_LABELS - 1: "end"}.get(number, "middle")
         x = _LEFT + (_WIDTH - _LEFT) * number / (_TIME_LABELS - 1)
-        parts.append(_tag("text", f"{times[place]:{pattern}}", class_="axis", x=x, y=_HEIGHT - 5, text_anchor=anchor))
+        parts.append(
+            make_tag("text", f"{times[place]:{pattern}}", class_="axis", x=x, y=_HEIGHT - 5, text_anchor=anchor)
+        )
     for mark in marks:
         share = (mark.at - first).total_seconds() / (span or 1)
         if 0 <= share <= 1:
             x = _LEFT + (_WIDTH - _LEFT) * share
-            title = _tag("title", f"{mark.at:%Y-%m-%d %H:%M}: {clean(mark.label)}")
-            parts.append(_tag("path", title, class_=f"mark mark-{mark.kind}", d=f"M{x:.1f} {_TOP:g}V{_FLOOR:g}"))
+            title = make_tag("title", f"{mark.at:%Y-%m-%d %H:%M}: {clean(mark.label)}")
+            parts.append(make_tag("path", title, class_=f"mark mark-{mark.kind}", d=f"M{x:.1f} {_TOP:g}V{_FLOOR:g}"))
     return parts
 
 
@@ -177,7 +179,7 @@ def _draw_path(points: _Points, number: int) -> Markup:
         if point is not None:
             steps.append(f"{'L' if is_open else 'M'}{point[0]:.1f} {point[1]:.1f}")
         is_open = point is not None
-    return _tag("path", class_=f"line line-{number}", d="".join(steps))
+    return make_tag("path", class_=f"line line-{number}", d="".join(steps))
 
 
 def _round_up(value: float) -> float:
@@ -188,7 +190,7 @@ def _round_up(value: float) -> float:
     return next(scale * part * _GRID_LINES for part in range(1, 11) if scale * part * _GRID_LINES >= value)
 
 
-def _tag(name: str, *children: str, **attributes: object) -> Markup:
+def make_tag(name: str, *children: str, **attributes: object) -> Markup:
     """Return an element. Texts and values are escaped. A `_` in a name is a hyphen, except at its end."""
     parts = [Markup("<{}").format(Markup(name))]  # noqa: S704 - the names of elements are in this module
     for key, value in attributes.items():

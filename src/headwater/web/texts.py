@@ -68,6 +68,14 @@ def marked(text: object) -> Markup:
     return Markup(f"<bdi>{found}</bdi>")  # noqa: S704 - escaped above
 
 
+def commands(text: object) -> Markup:
+    """Return sentences in which a command is between backticks."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(clean(text).split("`"))
+    )
+
+
 def query_string(**values: object) -> str:
     """Return the query string of the values that are set, with its question mark."""
     chosen = {name: value for name, value in values.items() if value is not None and value != ""}

@@ -12,17 +12,16 @@ _MAX_LINES = 1000  # of one form; the API and the command line take more
 
 def add_pages(app: FastAPI, view: View) -> None:
     """Add the page."""
-    frontier, sources = view.operations.frontier, view.operations.sources
+    frontier = view.operations.frontier
 
-    async def show(request: Request, status: int = 200, **values: object) -> Response:
-        names = [source.name for source in await sources.list_sources()]
-        return view.page(request, "urls.html", status, sources=names, most=_MAX_LINES, **values)
+    def show(request: Request, status: int = 200, **values: object) -> Response:
+        return view.page(request, "urls.html", status, most=_MAX_LINES, **values)
 
     @app.get("/submit")
     async def form(request: Request, url: str = "") -> Response:
         if not find_session(request).can_write:
             raise Forbidden
-        return await show(request, text=url, source="", priority="", results=None, has_fetcher=True)
+        return show(request, text=url, source="", priority="", results=None, has_fetcher=True)
 
     @app.post("/submit")
     async def submit(
@@ -34,9 +33,11 @@ def add_pages(app: FastAPI, view: View) -> None:
         given = [line.strip() for line in urls.splitlines() if line.strip()]
         if len(given) > _MAX_LINES:
             raise BadRequest(f"urls: {len(given):,} lines are more than {_MAX_LINES:,}. Submit them in parts.")
-        results = await frontier.submit(given, source or None, int(priority) if priority else None) if given else []
+        results = (
+            await frontier.submit(given, source.strip() or None, int(priority) if priority else None) if given else []
+        )
         refused = [result.given for result in results if result.url is None]
-        return await show(
+        return show(
             request,
             text="\n".join(refused),
             source=source,

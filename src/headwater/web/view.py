@@ -19,9 +19,11 @@ from headwater.app.operations import Operations
 from headwater.core.text import format_duration
 from headwater.web import charts, texts
 from headwater.web.sessions import ROOT, Session, Sessions, cookie_name, set_cookie
+from headwater.web.timeline import draw_timeline
 
 _NOTICE_LASTS = timedelta(seconds=30)
 _MAX_NOTICE = 500
+_FILTERS = ("clean", "plain", "lead", "outside", "marked", "commands", "moment", "size", "count")  # of web/texts.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class NavigationEntry:
 # A page is here from the commit on that adds it.
 NAVIGATION = (
     NavigationEntry("today", "Today", "/today"),
+    NavigationEntry("search", "Search", "/search"),
+    NavigationEntry("why", "Why", "/why"),
     NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
 )
 
@@ -105,22 +109,15 @@ def _make_environment(static: dict[str, bytes]) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headwater.web"),
         autoescape=True,
+        # Each text is without control characters, also one that a template forgot to pass through a filter.
+        finalize=lambda value: texts.clean(value) if type(value) is str else value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for function in (
-        texts.clean,
-        texts.plain,
-        texts.outside,
-        texts.marked,
-        texts.lead,
-        texts.moment,
-        texts.size,
-        texts.count,
-    ):
-        environment.filters[function.__name__] = function
+    for name in _FILTERS:
+        environment.filters[name] = getattr(texts, name)
     environment.filters["duration"] = format_duration
     environment.filters["path"] = lambda text: quote(str(text), safe="")
     digests = {name: hashlib.sha256(body).hexdigest()[:12] for name, body in static.items()}
@@ -128,6 +125,7 @@ def _make_environment(static: dict[str, bytes]) -> jinja2.Environment:
         "root": ROOT,
         "version": __version__,
         "charts": charts,
+        "timeline": draw_timeline,
         "query": texts.query_string,
         "static": lambda name: f"{ROOT}/static/{name}?v={digests[name]}",
     }
