@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from email.utils import format_datetime
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,7 +13,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.feeds.flaws import FeedFlaw
 from headwater.sources.health import SourceMethod
-from tests.database_state import make_polls_due
+from tests.database_state import backdate, items, make_polls_due
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site
 from tests.waiting import until
@@ -185,6 +186,27 @@ async def test_a_moved_feed_says_after_how_many_sightings_it_is_used(site: Site,
     site.answers["http://new.test/feed"] = feed(entry("a"), entry("c"))
     await harness.poll("news.test")
     assert "The feed moved to http://new.test/feed; it is used after 4 more sightings" in (await harness.method()).why
+
+
+async def test_a_date_in_the_future_is_no_date_of_publication(site: Site, harness: AppHarness) -> None:
+    """Issue 20: some feeds state closing dates. The first sighting dates such an entry, also after that date."""
+    await add(harness, site)
+    now = harness.runtime.context.clock.now()
+    closing = now + timedelta(days=1)
+    entries = f"{entry('b', format_datetime(closing))}</item><item>{entry('a')}"
+    await read(harness, site, feed(entries))
+    dated = {item.url[-1]: item for item in await items(harness)}
+    assert (dated["a"].published_is_sighting, dated["b"].published_is_sighting) == (False, False), "known before"
+    await read(harness, site, feed(entry("closing", format_datetime(closing))))
+    (item,) = [one for one in await items(harness) if one.title == "closing"]
+    assert item.published_is_sighting
+    assert item.published_at - now < timedelta(minutes=5)
+    first_seen = item.published_at
+    await backdate(harness, "items.first_seen_at", timedelta(days=3))
+    await harness.execute("UPDATE items SET published_at = first_seen_at WHERE published_is_sighting")
+    await read(harness, site, feed(entry("closing", format_datetime(now - timedelta(days=1)))))
+    (item,) = [one for one in await items(harness) if one.title == "closing"]
+    assert (item.published_is_sighting, first_seen - item.published_at) == (True, timedelta(days=3))
 
 
 @pytest.mark.parametrize(

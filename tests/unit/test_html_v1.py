@@ -101,6 +101,31 @@ def test_a_visible_date_is_read(shown: str, day: int) -> None:
     assert article.published_at == datetime(2024, 3, day, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "<p class=date>Closing date: 12 March 2024</p>",
+        "<p>Closing date</p><p class=closing-date>12 March 2024</p>",
+        "<dl class=meta><dt>Closes</dt><dd><time datetime=2024-03-12>12 March 2024</time></dd></dl>",
+        "<p>Apply by <time datetime=2024-03-12>Tuesday</time></p>",
+        "<div class=meta>The consultation closes at 11:59pm on 12 March 2024</div>",
+        "<div class=date>Bewerbungsschluss: 12. M\u00e4rz 2024</div>",
+        "<div class=date>Date limite de candidature : 12 mars 2024</div>",
+    ],
+)
+def test_a_deadline_is_no_date_of_publication(shown: str) -> None:
+    """Issue 20."""
+    assert extract_html(page(before=shown), url="https://example.org/jobs").published_at is None
+    both = f"<div class=meta>Published 5 March 2024</div>{shown}"
+    assert extract_html(page(before=both), url="https://example.org/jobs").published_at == datetime(
+        2024, 3, 5, tzinfo=UTC
+    )
+    after = f"{shown}<div class=meta>Closed consultation Published 5 March 2024</div>"
+    assert extract_html(page(before=after), url="https://example.org/jobs").published_at == datetime(
+        2024, 3, 5, tzinfo=UTC
+    )
+
+
 GRAPH_OF_THE_STATES = "<meta property='og:locale' content='en_US'>"
 META_OF_THE_STATES = "<meta http-equiv=content-language content=en-US>"
 

@@ -1,7 +1,7 @@
 """Spec 5.1, issue 8: the metadata of a feed and of the page become one article."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import TRUST
 from headwater.feeds.results import FeedEntry
-from headwater.fetching.commit import merge_metadata
+from headwater.fetching.commit import drop_future_dates, merge_metadata
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
 SUMMARY = "What the council will do about the old ferries, in a sentence."
@@ -98,3 +98,14 @@ def test_a_merge_loses_no_field_and_lowers_no_confidence(place: str, entry: Feed
     assert all(merged.confidence[name] >= before.confidence[name] for name in OF_PAGE)
     for name, value in fields_of(merged).items():
         assert (merged.provenance[name] == "feed") or value == OF_PAGE[name]
+
+
+def test_dates_after_the_fetch_are_dropped() -> None:
+    """Issue 20: they are closing dates, events or mistakes."""
+    now = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+    dated = replace(article("json-ld"), published_at=now + timedelta(seconds=1), updated_at=now)
+    dropped = drop_future_dates(dated, now)
+    assert (dropped.published_at, dropped.updated_at, dropped.title) == (None, now, dated.title)
+    assert dated.provenance.keys() - dropped.provenance.keys() == {"published_at"}
+    assert dated.confidence.keys() - dropped.confidence.keys() == {"published_at"}
+    assert drop_future_dates(dated, now + timedelta(seconds=1)) == dated

@@ -59,6 +59,21 @@ async def commit(
     return finishes
 
 
+def drop_future_dates(article: Article, now: datetime) -> Article:
+    """Return the article without dates after the fetch. These are closing dates, events or mistakes."""
+    stated = {"published_at": article.published_at, "updated_at": article.updated_at}
+    future = {name for name, moment in stated.items() if moment and moment > now}
+    if not future:
+        return article
+    return replace(
+        article,
+        published_at=None if "published_at" in future else article.published_at,
+        updated_at=None if "updated_at" in future else article.updated_at,
+        provenance={name: origin for name, origin in article.provenance.items() if name not in future},
+        confidence={name: trust for name, trust in article.confidence.items() if name not in future},
+    )
+
+
 def merge_metadata(article: Article, entry: FeedEntry) -> Article:
     """Return the article with the values of the feed entry that we trust more than the page's."""
     summary = one_line(entry.summary)
@@ -114,6 +129,7 @@ async def _save_documents(
     for result in results:
         done, document, reason = result.finish, result.document, None
         if document:
+            document = replace(document, article=drop_future_dates(document.article, now))
             url_id = done.claim.url_id
             if entry := entries.get(url_id):
                 document = replace(document, article=merge_metadata(document.article, entry))

@@ -1,14 +1,22 @@
 -- name: save_items
 -- Upsert by id: title, dates, tags and raw are replaced. An undated item keeps its first sighting as its date. Each pair
 -- of dates is saved as an observation, unless the date is unknown. The stored page gives title and dates of an item whose
--- undated is 'page'.
+-- undated is 'page'. If a sighting may date the items of a source, a date in the future is no date. Neither is one after
+-- the sighting that dates the item already: it was in the future then.
 -- Arrays: $1 ids, $2 urls, $3 url ids, $4 titles, $5 published or NULL, $6 what to make of NULL, $7 updated, $8 rules,
 -- $9 tags, $10 raws, $11 whether the dates are certain; $12 source, $13 now.
 -- Returns each item with both its dates, and whether it or its pair of dates is new.
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[],
-                         $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[], $11::boolean[])
+    SELECT g.id, g.url, g.url_id, g.title, g.undated, g.rule, g.tags, g.raw, g.is_certain,
+           CASE WHEN g.undated <> 'sighting' OR g.published_at <= coalesce(known.first_seen_at, $13) THEN g.published_at
+                END AS published_at,
+           CASE WHEN g.undated <> 'sighting' OR g.updated_at <= $13 THEN g.updated_at END AS updated_at
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[],
+                $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[], $11::boolean[])
         AS g (id, url, url_id, title, published_at, undated, updated_at, rule, tags, raw, is_certain)
+    LEFT JOIN LATERAL (
+        SELECT i.first_seen_at FROM items i WHERE i.id = g.id AND i.published_is_sighting AND NOT i.is_from_page LIMIT 1
+    ) known ON true
 ), saved AS (
     INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at, tags, raw,
                             first_seen_at, last_seen_at, is_from_page)

@@ -20,7 +20,7 @@ from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.extraction.article import Article
 from headwater.extraction.html import json_ld
 from headwater.extraction.html.titles import best_title, is_agreed
-from headwater.extraction.html.visible_dates import date_in_address, first_date
+from headwater.extraction.html.visible_dates import date_in_address, first_date, is_deadline
 
 T = TypeVar("T")
 # A value and its origin.
@@ -72,6 +72,7 @@ _VISIBLE_DATES = (
     'time, [class*="publish"], [class*="posted"], [class*="date"], [id*="date"], [class*="datum"], [class*="fecha"], '
     '[class*="timestamp"], [class*="meta"], [class*="byline"]'
 )
+_DEADLINE_CLASS = re.compile(r"clos(?:es|ing)|deadline|expir|due[-_]?date", re.IGNORECASE)
 _IMAGE_DOM = ("article figure img", "article img", "main figure img", "main img", "figure img")
 _IMAGE_ATTRIBUTES = ("data-src", "data-original", "data-lazy-src", "src", "content", "href")
 _BYLINE_START = re.compile(
@@ -178,9 +179,14 @@ class _PageFields:
         yield from self._from_linked_data("datePublished")
         yield from ((date, "opengraph") for date in self._from_meta("article:published_time"))
         yield from ((date, "meta") for date in self._from_meta(*_DATE_META))
-        yield from self._from_dom(*_DATE_DOM, attributes=("datetime", "content"))
+        times = (node for selector in _DATE_DOM for node in self._find(selector) if not _has_deadline(node))
+        yield from ((self._value_of(node, ("datetime", "content")), "dom") for node in times)
         yield date_in_address(self._url) or "", "url"
-        nodes = (node for node in self._find(_VISIBLE_DATES) if "comment" not in _attribute(node, "class").lower())
+        nodes = (
+            node
+            for node in self._find(_VISIBLE_DATES)
+            if "comment" not in _attribute(node, "class").lower() and not _has_deadline(node)
+        )
         shown = self._find_date(text for node in nodes if len(text := _text_of(node)) <= _MAX_BYLINE_LENGTH)
         yield shown.isoformat() if shown else "", "dom"
         yield from self.updates()
@@ -283,6 +289,20 @@ class _PageFields:
             if value := _attribute(node, attribute):
                 return value
         return _text_of(node)
+
+
+def _has_deadline(node: LexborNode) -> bool:
+    """Return whether an element shows a deadline, by its class or by the text before it."""
+    if _DEADLINE_CLASS.search(f"{_attribute(node, 'class')} {_attribute(node, 'id')}"):
+        return True
+    # The text before it, or before its parent: <dt>Closes</dt><dd><time>...</time></dd>.
+    for element in (node, node.parent):
+        before = element.prev if element is not None else None
+        while before is not None and not (text := one_line(before.text()[-_MAX_BYLINE_LENGTH:])):
+            before = before.prev
+        if before is not None:
+            return is_deadline(text)
+    return False
 
 
 def _text_of(node: LexborNode) -> str:

@@ -1,4 +1,7 @@
-"""Find days in the text of pages, in about twenty languages. A time without a time zone is ignored."""
+"""Find days in the text of pages, in about twenty languages. A time without a time zone is ignored.
+
+A day after words such as "closes on" is a deadline, and no date of publication.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -37,6 +40,17 @@ _PATTERNS = [
 # In the United States. It comes before the other patterns that match the same characters.
 _MONTH_FIRST = re.compile(rf"(?<!\d)(?P<month>\d\d?)\s?[/-]\s?(?P<day>\d\d?)\s?[/-]\s?{_YEAR}(?!\d)")
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
+# Words before a deadline, or before the day on which something ends, in seven languages. A word of publication between
+# them and the day ends their effect.
+_DEADLINE = re.compile(
+    r"\b(?:clos(?:es?|ed|ing)|deadline|due|expir(?:es|ed|y|ation)|ends?|ending|until|till|effective"
+    r"|valid (?:to|through)|(?:apply|submit|respond|reply|register) by"
+    r"|frist|endet|bis|g\xfcltig|\w+schluss|date limite|cl\xf4ture|jusqu['\u2019]au|\xe9ch\xe9ance"
+    r"|fecha l\xedmite|cierre|hasta|vence|plazo|scadenza|entro|fino al|sluit|sluitingsdatum|uiterlijk|prazo|at\xe9)\b"
+    r"(?:(?!publi|post|updat|issued|ver\xf6ff|pubbl)[^.;!?]){0,40}$",
+    re.IGNORECASE,
+)
+_LABEL_LENGTH = 60
 # A part of all of these patterns that is fast to find.
 _MAY_HOLD_ONE = re.compile(r"\d\d(?:\d\d|\.\d\d\.)")
 # Arabic and Persian digits.
@@ -53,19 +67,30 @@ def date_in_address(url: str) -> str | None:
 def first_date(texts: Iterable[str], *, month_first: bool = False) -> datetime | None:
     """Return the first day in the texts. `month_first` reads 11/02/2026 as the second of November."""
     patterns = [_MONTH_FIRST, *_PATTERNS] if month_first else _PATTERNS
+    label = ""
     for text in texts:
         is_plain = text.isascii() or not _OTHER_DIGITS.search(text)
-        if day := _read(text if is_plain else text.translate(_DIGITS), patterns):
+        if day := _read(text if is_plain else text.translate(_DIGITS), patterns, label):
             return day
+        label = text if len(text) <= _LABEL_LENGTH else ""
     return None
 
 
-def _read(text: str, patterns: Sequence[re.Pattern[str]]) -> datetime | None:
+def is_deadline(before: str) -> bool:
+    """Return whether the text before a day says that it is a deadline."""
+    return _DEADLINE.search(before[-2 * _LABEL_LENGTH :].rstrip(" :")) is not None
+
+
+def _read(text: str, patterns: Sequence[re.Pattern[str]], label: str) -> datetime | None:
+    """Return the first day in a text that is no deadline. `label` is the short text before it."""
     if not _MAY_HOLD_ONE.search(text):
         return None
     found = [match for pattern in patterns for match in pattern.finditer(text)]
-    days = (_day(match) for match in sorted(found, key=lambda match: match.start()))
-    return next(filter(None, days), None)
+    for match in sorted(found, key=lambda match: match.start()):
+        before = text[max(0, match.start() - _LABEL_LENGTH) : match.start()]
+        if (day := _day(match)) and not is_deadline(before if before.strip() else label):
+            return day
+    return None
 
 
 def _day(match: re.Match[str]) -> datetime | None:
