@@ -100,10 +100,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _list_methods(app: FastAPI, request: Request) -> set[str]:
-    """Return the methods that the path of a request has, also those of its other routes."""
-    methods: set[str] = set()
-    for route in app.routes:
-        match, _ = route.matches(request.scope)
-        if match is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return methods
+    """Return the methods of a path. Its routes for two methods are two routes."""
+    path = next(getattr(route, "path", "") for route in app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return {
+        name for route in app.routes if getattr(route, "path", "") == path for name in getattr(route, "methods", ())
+    }

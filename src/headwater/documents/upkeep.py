@@ -10,6 +10,7 @@ from headwater.core.errors import BadRequest, FolderUnusable, OperatorError, Sto
 from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.settings import Settings
+from headwater.core.text import make_storable
 from headwater.db import deletions, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.deletions import SourceSize
@@ -196,6 +197,7 @@ class UpkeepOperations:
 
     async def measure_disk(self, source: str | None = None) -> DiskUse:
         """Return the disk use of all sources, or of one. Counters have the numbers."""
+        source = make_storable(source) if source is not None else None
         async with self._context.database.connection() as connection:
             sizes = await deletions.list_sizes(connection, source)
             if not sizes and source is not None:
