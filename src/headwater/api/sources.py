@@ -12,7 +12,7 @@ from headwater.app.operations import Operations
 from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
-from headwater.core.record import record
+from headwater.core.record import LARGEST_ID, record
 from headwater.discovery.source_operations import AddedSource, DiscoveredSources, LiveSourceOperations, describe_added
 from headwater.discovery.trial import TrialResult
 from headwater.documents.upkeep import PurgeBegun, UpkeepOperations
@@ -31,6 +31,8 @@ class Sources:
     """Sources, the worst health first."""
 
     sources: list[SourceSummary]
+    next: int | None
+    """The `offset` of the next page; null on the last page."""
 
 
 @record
@@ -119,9 +121,16 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
         return await sources.test(target.target)
 
     @app.get("/sources", tags=[_TAG])
-    async def list_sources(health: SourceHealth | None = None, category: str | None = None) -> Sources:
+    async def list_sources(
+        health: SourceHealth | None = None,
+        category: str | None = None,
+        limit: Annotated[int, Query(ge=1, le=500)] = 500,
+        offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+    ) -> Sources:
         """List the sources with their health, the worst first."""
-        return Sources(await sources.list_sources(health=health, category=category))
+        found = await sources.list_sources(health=health, category=category)
+        end = offset + limit
+        return Sources(found[offset:end], end if end < len(found) else None)
 
     @app.post("/sources", tags=[_TAG], status_code=201)
     async def add(new: NewSource) -> AddedSource:

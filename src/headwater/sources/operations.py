@@ -1,5 +1,6 @@
 """Operations on sources that need only the database: add, list, show, edit, enable, remove, import, export."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -39,6 +40,7 @@ _URL_BATCH = 2000
 _IMPORT_BATCH = 500
 _READ_SECONDS = 60.0
 _ITEMS_SHOWN = 5
+_SUMMARIES_AT_ONCE = 200
 _AFTER_FEED = timedelta(minutes=1)
 # A change of these settings does not change what a source reads, so the source keeps its state.
 _KEEP_STATE = frozenset(Kind.__struct_fields__) | {
@@ -134,10 +136,13 @@ class SourceOperations:
             for method in await sources.list_methods(connection, rows[0].id if name is not None and rows else None):
                 methods.setdefault(method.source_id, []).append(method)
         now, check_interval = context.clock.now(), timedelta(seconds=context.settings.poll_check_seconds)
-        return [
-            summarize_source(row, methods.get(row.id, ()), now, check_interval, context.settings.timezone)
-            for row in rows
-        ]
+        summaries = []
+        for number, row in enumerate(rows):
+            if number % _SUMMARIES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # other requests are answered meanwhile
+            own = methods.get(row.id, ())
+            summaries.append(summarize_source(row, own, now, check_interval, context.settings.timezone))
+        return summaries
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. The running poller polls it when it is due: at once, or at its schedule."""
@@ -305,11 +310,11 @@ class SourceOperations:
 
     async def export_yaml(self) -> bytes:
         """Return all sources as a YAML file, which can be imported."""
-        return export_yaml(await self._get_all())
+        return await asyncio.to_thread(export_yaml, await self._get_all())
 
     async def export_opml(self) -> tuple[bytes, list[str]]:
         """Return the feeds as an OPML file, and the names of the sources without a feed."""
-        return export_opml(await self._get_all(), self.context.clock.now())
+        return await asyncio.to_thread(export_opml, await self._get_all(), self.context.clock.now())
 
     async def _get_all(self) -> list[Source]:
         return await self.context.database.run(sources.get_all_sources)
