@@ -25,6 +25,7 @@ from tests.fork_server import ForkServer, Order, Program
 from tests.program import environment
 
 LEASE_SECONDS = 5.0
+OPERATOR_ERROR = 2  # the exit code
 
 
 @dataclass
@@ -39,7 +40,9 @@ class Harness:
     overrides: dict[str, object] = field(default_factory=dict)
     namespace: str | None = None  # the programs' network, if not the common one
     programs: dict[Program, tuple[str, ...]] = field(default_factory=dict)
+    is_supervised: bool = False  # a program that ends because it finds no database is started again
     kills: int = 0
+    refusals: int = 0  # how many such programs there were
     _connection: "asyncpg.Connection[Any] | None" = None
 
     @property
@@ -83,7 +86,7 @@ class Harness:
     async def until_held_back(self) -> None:
         """Wait until a program with a late commit has something to commit."""
         while not (self.folder / HELD_BACK).exists():
-            await self._look_again()
+            await self.look_again()
 
     def let_go(self) -> None:
         """Let go on what is held back."""
@@ -93,7 +96,7 @@ class Harness:
         """Let it commit, and wait until it has."""
         self.let_go()
         while not (self.folder / COMMITTED).exists():
-            await self._look_again()
+            await self.look_again()
 
     async def run(self, *words: str, point: str | None = None, plant: str | None = None, **settings: object) -> int:
         """Run a program to its end, with some settings of its own; return how it ended."""
@@ -174,23 +177,23 @@ class Harness:
         give_up = time.monotonic() + seconds
         while (done := await self.progress()) != (self.swarm.size, self.swarm.size):
             assert time.monotonic() < give_up, f"only {done} of {self.swarm.size} URLs ended"
-            await self._look_again(0.1)
+            await self.look_again(0.1)
 
     async def until_under_way(self, part: float = 0.05) -> None:
         """Wait until some of the URLs have ended."""
         while (await self.progress())[0] < self.swarm.size * part:
-            await self._look_again()
+            await self.look_again()
 
     async def until_logged(self, reason: str, times: int = 1) -> None:
         """Wait until so many attempts have ended like that."""
         while len(await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT $2", reason, times)) < times:
-            await self._look_again()
+            await self.look_again()
 
     async def until_delivered(self, times: int) -> None:
         """Wait until so many deliveries were taken by their receivers."""
         taken = "SELECT FROM deliveries WHERE status = 'delivered' LIMIT $1"
         while len(await self.rows(taken, times)) < times:
-            await self._look_again()
+            await self.look_again()
 
     async def until_handed_off(self, seconds: float = 60) -> None:
         """Wait until no hand-off waits for its job, and no job for its page."""
@@ -200,10 +203,16 @@ class Harness:
         )
         async with asyncio.timeout(seconds):
             while await self.rows(left):
-                await self._look_again()
+                await self.look_again()
 
-    async def _look_again(self, seconds: float = 0.02) -> None:
-        for program, words in self.programs.items():
+    async def look_again(self, seconds: float = 0.02) -> None:
+        """Wait for a moment. No program may end by itself meanwhile."""
+        for program, words in list(self.programs.items()):
+            if self.is_supervised and program.returncode == OPERATOR_ERROR:
+                del self.programs[program]
+                self.refusals += 1
+                await self.start(*words)
+                continue
             assert program.returncode is None, f"{' '.join(words)} ended by itself ({program.returncode})"
         await asyncio.sleep(seconds)
 
