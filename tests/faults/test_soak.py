@@ -10,7 +10,7 @@ from tests.faults.soak import Figures, Plan, show, soak
 
 @pytest.mark.timeout(300)
 async def test_a_short_soak_loses_nothing_repeats_nothing_and_hurries_nothing(tmp_path: Path) -> None:
-    """Issue 21: as the servers heard it. Every sort of fault occurs."""
+    """Issue 21: the servers judge the pace. Every sort of fault occurs."""
     plan = Plan(urls=400, kills=10, restarts=2, faults=4, seed=random.randrange(10**6))
     figures = await soak(plan, tmp_path)
     assert (figures.lost, figures.twice, figures.too_soon, figures.broken) == (0, 0, 0, {}), plan

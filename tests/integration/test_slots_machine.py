@@ -1,7 +1,6 @@
 """Slots under two schedulers that die, stall and come back at any moment (spec 1.2)."""
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -10,21 +9,20 @@ from typing import Any, ClassVar
 
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headwater import Item, Kind, Run
 from headwater.app.maintenance import rescue_expired
-from headwater.app.runtime import Runtime, open_runtime
+from headwater.app.runtime import Runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.core.dates import day_before
 from headwater.core.poll import PollResult
 from headwater.core.settings import Settings
 from headwater.core.source import Method
 from headwater.db import sources
-from headwater.db.context import DatabaseContext, open_database_context
 from tests import kinds
+from tests.integration.machines import SetClock, run_machine
 
 START = datetime(2026, 3, 12, 12, 30, tzinfo=UTC)
 LEASE = timedelta(minutes=50)
@@ -51,16 +49,6 @@ class DatedTickKind(TickKind, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The same of dated days: each slot that was missed is caught up with."""
 
     dated: ClassVar[bool] = True
-
-
-class SetClock:
-    """A clock that a test sets for all instances."""
-
-    now_at = START
-    is_settled = True
-
-    def now(self) -> datetime:
-        return self.now_at
 
 
 class Scheduler:
@@ -99,7 +87,7 @@ class SlotsMachine(RuleBasedStateMachine):
     def __init__(self, loop: asyncio.AbstractEventLoop, runtime: Runtime, clock: SetClock) -> None:
         super().__init__()
         self.loop, self.runtime, self.clock = loop, runtime, clock
-        clock.now_at = START
+        self.clock.now_at = START
         self.done: list[PollResult] = []
         self.dead: list[Scheduler] = []
         self.expected: set[datetime] = set()  # the slots that somebody has seen
@@ -229,15 +217,6 @@ class DatedSlotsMachine(SlotsMachine):
         assert all(row["day"] == day_before(row["slot"], "UTC") for row in rows)
 
 
-@contextlib.asynccontextmanager
-async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Runtime]:
-    """The runtime, by a clock that is set."""
-    async with open_database_context(made) as context:
-        clocked = DatabaseContext(context.settings, context.database, clock, context.holder)  # type: ignore[arg-type]
-        async with open_runtime(clocked) as runtime:
-            yield runtime
-
-
 @pytest.mark.parametrize(
     ("kind", "machine", "examples"), [(TickKind, SlotsMachine, 30), (DatedTickKind, DatedSlotsMachine, 15)]
 )
@@ -253,20 +232,4 @@ def test_every_slot_is_run_once_even_if_instances_die(
     Missed slots of a source of dated days do not (spec 6.3): each is run, or given up after three losses.
     """
     kinds.install(monkeypatch, machine.kind, kind)
-    clock = SetClock()
-    with asyncio.Runner() as runner:
-        opening = open_clocked(make_settings(lease_seconds=LEASE.total_seconds()), clock)
-        runtime = runner.run(opening.__aenter__())
-        try:
-            run_state_machine_as_test(
-                lambda: machine(runner.get_loop(), runtime, clock),
-                settings=settings(
-                    max_examples=examples,
-                    stateful_step_count=30,
-                    deadline=None,
-                    derandomize=True,
-                    phases=[Phase.generate],
-                ),
-            )
-        finally:
-            runner.run(opening.__aexit__(None, None, None))
+    run_machine(machine, make_settings(lease_seconds=LEASE.total_seconds()), examples)
