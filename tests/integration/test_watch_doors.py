@@ -66,6 +66,17 @@ def test_a_wrong_command_is_one_line(
     assert (answer.returncode, answer.stdout, len(answer.stderr.splitlines())) == (2, "", 1), answer.stderr
 
 
+def test_a_first_command_can_watch_a_page(tmp_path: Path) -> None:
+    """It writes, so it makes the database, as `frontier submit` does."""
+    data = tmp_path / "data"
+    assert headwater("watch", PAGE, "--as-source", cwd=tmp_path, data_dir=data).returncode == 2
+    assert not data.exists()
+    answer = headwater("watch", PAGE, "--every", "6h", "--json", cwd=tmp_path, data_dir=data)
+    assert (answer.returncode, json.loads(answer.stdout)["policy"]) == (0, "every 6h")
+    listed = headwater("frontier", "list", "--json", cwd=tmp_path, data_dir=data)
+    assert [line["url"] for line in json.loads(listed.stdout)["urls"]] == [PAGE]
+
+
 async def test_a_page_is_watched_listed_and_left_by_the_api(
     make_settings: Callable[..., Settings], database: Database
 ) -> None:

@@ -108,7 +108,7 @@ def test_policies_are_short_texts() -> None:
      "adaptive 1h", "adaptive 4m to 1h", "adaptive 1h to 366d", "Never", " never", "every -1h", "every ٦h"],
 )  # fmt: skip
 def test_another_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must be|longer"):
+    with pytest.raises(ValueError, match="^must "):
         parse_policy(text)
 
 

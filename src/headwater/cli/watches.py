@@ -61,7 +61,10 @@ def watch(
     if len(chosen) > 1:
         raise BadRequest("Give one of --every, --adaptive, --never and --as-source.")
     policy = chosen[0] if chosen else _ADAPTIVE
-    found = run_local(lambda ops: ops.watches.watch(url, policy, source) if policy else ops.watches.unwatch(url))
+    found = run_local(
+        lambda ops: ops.watches.watch(url, policy, source) if policy else ops.watches.unwatch(url),
+        creates=bool(policy),  # an unknown page is submitted
+    )
     print_result(found, _print_watch, as_json=as_json)
 
 

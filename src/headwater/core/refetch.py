@@ -68,9 +68,9 @@ def parse_policy(text: str) -> RefetchPolicy | None:
     bounds = (_parse_interval(shortest), _parse_interval(longest)) if shortest else _ADAPTIVE
     policy = RefetchPolicy(*bounds)
     if policy.shortest > policy.longest:
-        raise ValueError(f"the shortest interval {shortest} is longer than the longest, {longest}")
+        raise ValueError(f"must have a shortest interval below the longest; {shortest} is longer than {longest}")
     if policy.shortest < _MOST_OFTEN or policy.longest > _LEAST_OFTEN:
-        raise ValueError("an interval must be from 5m to 365d")
+        raise ValueError("must have intervals from 5m to 365d")
     return policy
 
 
