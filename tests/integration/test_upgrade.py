@@ -221,12 +221,19 @@ async def test_a_difference_between_the_clusters_is_found(
     assert await read_new_rows(data) == old
 
 
-async def test_a_schema_of_a_newer_program_is_refused(old: Rows, data: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("INSERT INTO schema_migrations (number, name) VALUES (99, 'later')", 99),
+        ("ALTER TABLE items ADD COLUMN note text", "items"),
+    ],
+)
+async def test_a_schema_of_another_program_is_refused(old: Rows, data: Path, change: str, named: object) -> None:
     with run_old_server(data) as dsn:
         connection = await asyncpg.connect(dsn)
-        await connection.execute("INSERT INTO schema_migrations (number, name) VALUES (99, 'later')")
+        await connection.execute(change)
         await connection.close()
-    with refused(Reason.SCHEMA_MISMATCH, 99):
+    with refused(Reason.SCHEMA_MISMATCH, named):
         await upgrade(data)
     assert homes(data) == {MAJOR}
 

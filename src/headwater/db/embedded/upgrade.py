@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.core.errors import BadRequest, DatabaseUnreachable, FolderUnusable, OperatorError
+from headwater.core.errors import BadRequest, DatabaseUnreachable, FolderUnusable, OperatorError, SchemaMismatch
 from headwater.core.reasons import Reason
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
@@ -189,6 +189,11 @@ async def _copy_rows(old_dsn: str, new_dsn: str, on_step: OnStep) -> Contents:
 async def _copy_table(source: Connection, target: Connection, name: str) -> dump.Table:
     chunks: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_CHUNKS)
     columns = await dump.read_columns(source, name)
+    if columns != await dump.read_columns(target, name):
+        raise SchemaMismatch(
+            f"The table {name} of the old cluster has other columns than this program makes: another build made it. "
+            "The old cluster is unchanged. Use that build."
+        )
 
     async def read() -> dump.Table:
         table = await dump.read_table(source, name, chunks.put)
