@@ -5,15 +5,19 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from bench.search_corpus import Document
 from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, RequestRecord, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate, sources
+from headwater.db.context import DatabaseContext, open_database_context
 from headwater.db.embedded.server import EmbeddedServer, open_server
 from headwater.db.frontier import lock_claims
 from headwater.db.pool import Connection, Database, open_database
+from headwater.db.search import Words, index_documents
 from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import submit
+from headwater.search.operations import SearchOperations
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
 
@@ -75,3 +79,31 @@ async def open_queue(dsn: str, folder: Path, now: datetime, *, delay_ms: int) ->
             source = await sources.add_source(connection, "bench", "feed", {}, now=now, due={})
         assert source
         yield Queue(database, source.id, delay_ms)
+
+
+class SearchBench:
+    """Search in one database."""
+
+    def __init__(self, context: DatabaseContext, source_id: int) -> None:
+        self.source_id = source_id
+        self._operations = SearchOperations(context)
+
+    async def find(self, words: str, limit: int) -> list[int]:
+        """Return the ids of the documents that a search finds."""
+        return [hit.id for hit in (await self._operations.find(words, limit=limit)).hits]
+
+    async def index(self, connection: Connection, documents: Sequence[tuple[int, Document]]) -> None:
+        """Make what search reads of documents."""
+        await index_documents(
+            connection, [Words(number, one.title, None, one.language, one.text) for number, one in documents]
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_search(dsn: str, now: datetime) -> AsyncIterator[SearchBench]:
+    """Open an empty database with one source."""
+    async with open_database_context(Settings(database_url=dsn)) as context:
+        async with context.database.connection() as connection:
+            source = await sources.add_source(connection, "bench", "feed", {}, now=now, due={})
+        assert source
+        yield SearchBench(context, source.id)

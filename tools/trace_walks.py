@@ -131,7 +131,7 @@ async def _walk_all(runtime: Runtime, web: DemoWeb) -> dict[str, Walk]:
     assert ran.handoffs is not None, ran.error
     assert ran.handoffs.completed, ran.error
     with walks["search"].recorded():
-        assert await operations.documents.search("council")
+        assert await operations.search.find("council")
     return walks
 
 

@@ -83,8 +83,8 @@ async def test_all_doors_filter_days_and_searches_alike(filled: AppHarness, tmp_
             assert (paths(found["hits"]), found["total"]) == (expected, len(expected)), given
         one = (await api.get("/search", params={"q": "river", "limit": 1}))[1]
         assert (len(one["hits"]), one["total"]) == (1, 3)
-        past = (await api.get("/search", params={"q": "river", "offset": 9}))[1]
-        assert (past["hits"], past["total"]) == ([], 3)
+        rest = (await api.get("/search", params={"q": "river", "limit": 2, "cursor": one["next"]}))[1]
+        assert (len({hit["url"] for hit in one["hits"] + rest["hits"]}), rest["total"], rest["next"]) == (3, 3, None)
     for given, expected in FILTERS[4::3]:
         options = [word for name, value in given.items() for word in (f"--{name}", value)]
         assert paths((await run("today", DAY, *options))["items"]) == expected, given
@@ -103,9 +103,9 @@ async def test_the_state_of_a_day_is_shown_of_the_sources_that_match(filled: App
 async def test_bad_filters_are_refused(filled: AppHarness) -> None:
     """Spec 8.1: bad input names the field."""
     with refused(Reason.BAD_REQUEST, "language", "English"):
-        await filled.operations.documents.search("river", ContentFilter(language="English"))
+        await filled.operations.search.find("river", ContentFilter(language="English"))
     with refused(Reason.UNKNOWN_SOURCE, "nowhere"):
-        await filled.operations.documents.search("river", ContentFilter(source="nowhere"))
+        await filled.operations.search.find("river", ContentFilter(source="nowhere"))
     with refused(Reason.UNKNOWN_SOURCE, "nowhere"):
         await filled.operations.days.today(DayFilter(source="nowhere"))
     with refused(Reason.BAD_REQUEST, "since"):
@@ -123,7 +123,7 @@ async def test_counts_times_and_documents_are_shown(filled: AppHarness, tmp_path
     line = shown.index("  NEW    11:00 River 1")  # 15:00 UTC
     assert shown[line + 1].split() == ["document", str(document.id), document.url]
     found = (await asyncio.to_thread(headwater, "search", "river", "--limit", "1", cwd=tmp_path, **settings)).stdout
-    assert found.startswith("3 documents match, the first 1 are:\n")
+    assert found.startswith("3 documents match, 1 of them here:\n")
     assert "published 2026-03-12 " in found
 
 

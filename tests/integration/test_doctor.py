@@ -23,9 +23,9 @@ import pytest
 from headwater.app.maintenance import RESCUERS
 from headwater.browser.chromium import find_program
 from headwater.db import migrate
-from headwater.db.documents import rebuild_search_index, search_index_is_whole
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Database
+from headwater.db.search import rebuild_search_index, search_index_is_whole
 from headwater.db.sql import query
 from headwater.sources.registry import get_kinds
 from tests.conftest import Server
@@ -669,8 +669,8 @@ async def test_a_broken_or_missing_search_index_fails_and_migrate_up_rebuilds_it
     """Issue 3: without it every search reads every document."""
     assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
     for harm in (
-        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'documents_search'::regclass",
-        "DROP INDEX documents_search",
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'document_search_words'::regclass",
+        "DROP INDEX document_search_words",
     ):
         await tell(current_url, harm)
         found = doctor.finds(exit_code=1, database_url=current_url)["index"]
@@ -686,20 +686,20 @@ async def test_a_broken_or_missing_search_index_fails_and_migrate_up_rebuilds_it
 async def test_only_one_process_rebuilds_the_search_index_and_others_do_not_wait(database: Database) -> None:
     """Machines that start together all migrate; each waits for all statements that were begun before its own."""
     async with database.connection() as first, database.connection() as second:
-        await first.execute("DROP INDEX documents_search")
+        await first.execute("DROP INDEX document_search_words")
         assert sorted(await asyncio.gather(rebuild_search_index(first), rebuild_search_index(second))) == [False, True]
         assert await search_index_is_whole(first)
 
 
 async def test_a_role_without_rights_learns_who_may_rebuild_the_search_index(current_url: str, tmp_path: Path) -> None:
     """CONTRIBUTING: operators get one line and exit code 2."""
-    await tell(current_url, "DROP INDEX documents_search")
+    await tell(current_url, "DROP INDEX document_search_words")
     async with guest(current_url) as url:
         await tell(current_url, "GRANT SELECT ON schema_migrations TO PUBLIC")
         answer = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=url)
     assert answer.returncode == 2
     (line,) = answer.stderr.splitlines()
-    assert line.endswith("Connect as the owner of the table documents.")
+    assert line.endswith("Connect as the owner of the table document_search.")
 
 
 async def test_receivers_that_refuse_deliveries_are_listed(current_url: str, doctor: Doctor) -> None:

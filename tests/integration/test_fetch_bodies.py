@@ -161,4 +161,4 @@ async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, harne
         headers=HTML,
     )
     assert await harness.fetch(PAGE) == {PAGE: "stored"}
-    assert len((await harness.operations.documents.search("w1ord")).hits) == 1
+    assert len((await harness.operations.search.find("w1ord")).hits) == 1

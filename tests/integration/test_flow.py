@@ -41,9 +41,9 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(
     assert (polled.items, polled.new_urls, polled.name, polled.title) == (2, 2, "news.test", "A feed")
     await harness.work()
     assert await harness.outcomes() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
-    (hit,) = (await harness.operations.documents.search("defence flooding")).hits
+    (hit,) = (await harness.operations.search.find("defence flooding")).hits
     assert hit.url == "http://news.test/a"
-    assert "⟦flood⟧" in hit.snippet
+    assert "flood" in [part.text for part in hit.snippet if part.is_match]
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
     assert [(item.bucket, item.title) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
     document = await harness.operations.documents.get(items[0].document_id or 0)

@@ -41,7 +41,7 @@ async def test_a_fetched_pdf_becomes_a_document(site: Site, harness: AppHarness)
     assert document.title == "Contract Oversight Needs a Common System"
     assert (document.body_status, document.normalizer, document.artifacts) == ("ok", "pdf_v1", [])
     assert REVIEW in document.text
-    (hit,) = (await harness.operations.documents.search("internal control")).hits
+    (hit,) = (await harness.operations.search.find("internal control")).hits
     assert hit.url == "http://a.test/report"
 
 

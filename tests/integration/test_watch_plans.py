@@ -19,8 +19,8 @@ FILL = (
     "CASE WHEN id % 100 = 0 THEN 'every 6h' END, '2026-03-12 12:00Z'::timestamptz - id * interval '1 s', '1 h' "
     "FROM url_frontier",
     "INSERT INTO documents (url_id, source_id, content_hash, title, provenance, normalizer, raw_path, raw_hash, "
-    "raw_bytes, fetched_at, search) "
-    "SELECT id, 1, sha256(''), '', '{}', 'x', '', sha256(''), 1, now(), '' FROM url_frontier",
+    "raw_bytes, fetched_at) "
+    "SELECT id, 1, sha256(''), '', '{}', 'x', '', sha256(''), 1, now() FROM url_frontier",
     "RESET session_replication_role",
     "ANALYZE watches, documents, url_frontier, sources",
 )

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headwater.app.doctor_finding import Finding, State
 from headwater.canonical.operations import CanonicalTotals
-from headwater.cli import demo, documents, show, show_days, show_sources
+from headwater.cli import demo, search, show, show_days, show_sources
 from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
@@ -26,7 +26,7 @@ from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.discovery.source_operations import describe_added
 from headwater.documents.days import DayItem, DayView
-from headwater.documents.operations import Hit, Hits
+from headwater.search.operations import Hit, Hits, TextPart
 from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod
 
 # The parts of markup, emoji codes, escapes and direction marks, and any other character.
@@ -45,9 +45,9 @@ def test_markup_in_a_text_from_outside_has_no_effect(text: str) -> None:
 
 
 @given(HOSTILE_TEXT)
-def test_matches_are_highlighted_among_any_brackets(text: str) -> None:
-    shown = documents._highlight_matches(f"⟦found⟧ {text}").plain
-    assert shown.startswith("  found")
+def test_matches_are_highlighted_in_any_text(text: str) -> None:
+    shown = search._highlight_matches([TextPart("found", is_match=True), TextPart(text, is_match=False)]).plain
+    assert shown.startswith("found")
     assert_harmless(shown)
 
 
@@ -73,16 +73,17 @@ def make_item(bucket: Literal["NEW", "LATEST"], title: str = HOSTILE_TITLE) -> D
 def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
     show_days.print_day(DayView(date(2026, 3, 3), "UTC", [make_item("NEW")], None, [], []))
-    facts = (HOSTILE_TITLE, None, None, None, datetime(2026, 3, 3), 1.0, HOSTILE_TITLE)
-    hit = Hit(1, "http://board.demo.test/", "board.demo.test", *facts)
-    documents.print_hits(HOSTILE_TITLE, Hits([hit], 1))
-    documents.print_hits(HOSTILE_TITLE, Hits([], 0))
+    facts = (HOSTILE_TITLE, None, None, None, datetime(2026, 3, 3), 1.0)
+    parts = [TextPart(HOSTILE_TITLE, is_match=False)]
+    hit = Hit(1, "http://board.demo.test/", "board.demo.test", *facts, parts, parts)
+    search.print_hits(HOSTILE_TITLE, Hits([hit], 1, has_more=False, next=HOSTILE_TITLE, notes=[]))
+    search.print_hits(HOSTILE_TITLE, Hits([], 0, has_more=False, next=None, notes=[HOSTILE_TITLE]))
     polled = PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE})
     show_sources.added(describe_added(polled, []))
     show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})
     printed = capsys.readouterr().out
     assert_harmless(printed)
-    assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
+    assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 9
 
 
 def test_a_day_marks_the_items_that_only_a_sighting_dates(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,14 @@
 """Routes that read and delete documents and explain URLs."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Response
 
 from headwater.api.common import ADMIN, Content, attach
 from headwater.app.operations import Operations
 from headwater.core.record import RowId
-from headwater.documents.operations import DocumentDiff, DocumentLeads, DocumentPage, Hits
+from headwater.documents.operations import DocumentDiff, DocumentLeads, DocumentPage
+from headwater.search.operations import LONGEST_QUERY, Hits
 
 _TAG = "reading"
 
@@ -62,10 +63,18 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
 
     @app.get("/search", tags=[_TAG])
     async def search(
-        q: Annotated[str, Query(min_length=1, max_length=500, description='Words, "a phrase", or, -not.')],
+        q: Annotated[
+            str,
+            Query(
+                min_length=1,
+                max_length=LONGEST_QUERY,
+                description='Words, "a phrase", or, -not, site: source: category: topic: lang: before: after: title:.',
+            ),
+        ],
         only: Content,
         limit: Annotated[int, Query(ge=1, le=100)] = 10,
-        offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
+        cursor: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+        sort: Annotated[Literal["best", "newest"], Query(description="Which hits are first.")] = "best",
     ) -> Hits:
-        """Search titles and texts, best first."""
-        return await documents.search(q, only, limit=limit, offset=offset)
+        """Search titles, bylines and texts, best first."""
+        return await operations.search.find(q, only, limit=limit, cursor=cursor, newest_first=sort == "newest")

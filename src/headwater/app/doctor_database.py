@@ -23,8 +23,9 @@ from headwater.app.doctor_finding import (
 )
 from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
 from headwater.core.errors import HandoffsMissing, OperatorError
+from headwater.core.search_words import FUNCTION_VERSION
 from headwater.core.settings import Settings, split_connect_to
-from headwater.db import budgets, changes, documents, handoffs, hosts, migrate, sources
+from headwater.db import budgets, changes, handoffs, hosts, migrate, search, sources
 from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
@@ -228,7 +229,13 @@ async def _check_sources(connection: Connection, _: Reading, __: Settings) -> Fi
 
 
 async def _check_index(connection: Connection, _: Reading, __: Settings) -> Finding:
-    is_whole = await documents.search_index_is_whole(connection)
+    is_whole = await search.search_index_is_whole(connection)
+    version = await search.read_search_version(connection)
+    if is_whole and version != FUNCTION_VERSION:
+        return warning(
+            f"version {version} of the function cut the words of documents, and {FUNCTION_VERSION} those of searches",
+            "`headwater search reindex` makes what search reads again; Headwater may be running.",
+        )
     if is_whole:
         return ok("documents are searched in PostgreSQL, and their index is complete")
     wrong = "missing" if is_whole is None else "broken"

@@ -28,6 +28,7 @@ from headwater.frontier.operations import FrontierOperations
 from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.sandbox.pool import make_sandbox
+from headwater.search.operations import SearchOperations
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind
 
@@ -42,6 +43,7 @@ class LocalOperations:
         self._context = context
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
+        self.search = SearchOperations(context)
         self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority, save_page_items)
         self.watches = WatchOperations(context, self.frontier)
         self.sources: SourceOperations = SourceOperations(context, self._open_sandbox)

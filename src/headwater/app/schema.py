@@ -5,7 +5,7 @@ import asyncio
 from headwater.core.errors import BadRequest
 from headwater.core.record import record
 from headwater.core.settings import Settings
-from headwater.db import documents, dump, migrate
+from headwater.db import dump, migrate, search
 from headwater.db.embedded import upgrade as embedded
 from headwater.db.embedded.cluster import MAJOR, has_cluster
 from headwater.db.migrate import require_optional as require_optional
@@ -42,7 +42,7 @@ async def up(settings: Settings) -> list[str]:
     """Apply the missing migrations, and rebuild the search index if it is not whole. Returns what was done."""
     async with open_database(settings) as database:
         steps = [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
-        rebuilt = await database.run(documents.rebuild_search_index)
+        rebuilt = await database.run(search.rebuild_search_index)
     return [*steps, "the search index of documents"] if rebuilt else steps
 
 

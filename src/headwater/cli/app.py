@@ -16,11 +16,12 @@ from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, Yes, configuration, confirm, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.demo import demo
-from headwater.cli.documents import diff, document_app, normalize, search, show_document, why
+from headwater.cli.documents import diff, document_app, normalize, show_document, why
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
+from headwater.cli.search import search_app
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
 from headwater.cli.tokens import token_app
@@ -53,6 +54,7 @@ app = typer.Typer(
 )
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 for group, name, panel in (
+    (search_app, "search", READ),
     (source_app, "source", SOURCES),
     (frontier_app, "frontier", RUN),
     (canonical_app, "canonical", RUN),
@@ -68,7 +70,6 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "today": today,
         "daily": daily,
         "new": new,
-        "search": search,
         "show": show_document,
         "diff": diff,
         "why": why,

@@ -1,7 +1,6 @@
-"""Commands about documents: `search`, `show`, `why`, `diff` and `normalize`."""
+"""Commands about documents: `show`, `why`, `diff` and `normalize`."""
 
 import itertools
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,15 +11,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from headwater.cli.common import (
-    Category,
     Json,
-    Language,
-    Since,
-    Source,
-    Topic,
     Yes,
     confirm,
-    read_since,
     run,
     run_local,
     settings_with_logs,
@@ -32,10 +25,9 @@ from headwater.cli.show import break_lines, console, plain, visible
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
     from headwater.documents.normalize import NormalizedFile
-    from headwater.documents.operations import Document, DocumentDiff, Hits
+    from headwater.documents.operations import Document, DocumentDiff
     from headwater.explain.report import Why
 
-_MATCHES = re.compile("(⟦[^⟦⟧]*⟧)")
 _WHY_MARGIN, _WHY_WIDTH = 10, 80
 _FIELDS = ("title", "published_at", "updated_at", "language", "region", "byline", "abstract", "image", "canonical_url")
 _FIELD_WIDTH = 15
@@ -43,51 +35,6 @@ _STYLES = {"added": "green", "removed": "red strike", "same": ""}
 _MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}
 document_app = typer.Typer(help="The documents.", no_args_is_help=True)
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
-
-
-def search(
-    words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not; put -- before a first -not.')],
-    source: Source = None,
-    category: Category = None,
-    topic: Topic = None,
-    language: Language = None,
-    since: Since = None,
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
-    as_json: Json = False,
-) -> None:
-    """Search the documents, best first. --since compares the date of publication, or else of the fetch."""
-    from headwater.documents.operations import ContentFilter
-
-    query = " ".join(words)
-    only = ContentFilter(source, category, topic, language, read_since(since))
-    found = run_local(lambda operations: operations.documents.search(query, only, limit=limit))
-    print_result(found, lambda found: print_hits(query, found), as_json=as_json)
-
-
-def print_hits(query: str, found: "Hits") -> None:
-    """Show the documents that match a search."""
-    if not found.total:
-        console.print(f"Nothing found for '{plain(query)}'.")
-        return
-    first = f", the first {len(found.hits):,} are" if found.total > len(found.hits) else ""
-    console.print(f"{found.total:,} {'document matches' if found.total == 1 else 'documents match'}{first}:\n")
-    for hit in found.hits:
-        published = f"published {hit.published_at:%Y-%m-%d %H:%M}" if hit.published_at else "undated"
-        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]")
-        console.print(
-            f"  document {hit.id} of {plain(hit.source)}, {published}, fetched {hit.fetched_at:%Y-%m-%d %H:%M} UTC"
-        )
-        console.print(_highlight_matches(hit.snippet))
-        console.print(f"  [dim]{plain(hit.url)}[/]\n")
-
-
-def _highlight_matches(marked: str) -> Text:
-    """Highlight the matches. The text may have such brackets of its own, closed or not."""
-    shown = Text("  ")
-    for part in _MATCHES.split(visible(marked)):
-        found = _MATCHES.fullmatch(part)
-        shown.append(part[1:-1] if found else part, "bold yellow" if found else None)
-    return shown
 
 
 def why(url: Annotated[str, typer.Argument(help="The address of a page.")], as_json: Json = False) -> None:

@@ -5,17 +5,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import asyncpg
-
-from headwater.core.errors import SchemaMismatch
 from headwater.core.record import record
-from headwater.db.items import ContentFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 from headwater.extraction.article import Article
-
-SEARCHED_CHARACTERS = 100_000  # a tsvector holds at most 1 MB, and this many characters of any script fit
-_INDEXING_SECONDS = 7 * 86_400.0  # longer than the largest index takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +117,12 @@ class RevisionText:
     fetched_at: datetime
 
 
-@record
-class Hit(DocumentLine):
-    """A document that matches a search."""
+class SavedDocument(NamedTuple):
+    """What a save did. `is_changed`: a known document changed. `is_in_search`: search has its words already."""
 
-    rank: float
-    snippet: str
-    """Words around the matches. Each match is between ⟦ and ⟧."""
-
-
-@record
-class Hits:
-    """The documents that match a search, best first."""
-
-    hits: list[Hit]
-    total: int
-    """The number of all documents that match."""
+    id: int
+    is_changed: bool
+    is_in_search: bool
 
 
 class DocumentCounts(NamedTuple):
@@ -162,10 +145,10 @@ async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: da
 
 async def save_document(
     connection: Connection, url_id: int, source_id: int, document: NewDocument, now: datetime
-) -> bool:
-    """Save the document of a URL. Its text must be saved before. Returns whether a known document changed."""
+) -> SavedDocument:
+    """Save the document of a URL. Its text must be saved before."""
     article = document.article
-    value: bool = await connection.fetchval(
+    row = await connection.fetchrow(
         query("save_document"),
         url_id,
         source_id,
@@ -183,7 +166,6 @@ async def save_document(
         document.raw_hash,
         document.raw_bytes,
         now,
-        article.text[:SEARCHED_CHARACTERS],
         document.fetched_url,
         document.content_type,
         article.body_status,
@@ -193,7 +175,8 @@ async def save_document(
         document.selectors,
         article.region,
     )
-    return value
+    assert row is not None
+    return SavedDocument(*row)
 
 
 async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:
@@ -241,41 +224,8 @@ async def list_leads(connection: Connection, ids: Collection[int], characters: i
     return [DocumentLead(**row) for row in await connection.fetch(query("document_leads"), list(ids), characters)]
 
 
-async def search_documents(connection: Connection, words: str, only: ContentFilter, *, limit: int, offset: int) -> Hits:
-    """Search titles and texts, best first."""
-    filters = (only.source, only.category, only.topic, only.language, only.since)
-    rows = [dict(row) for row in await connection.fetch(query("search_documents"), words, limit, offset, *filters)]
-    totals = [row.pop("total") for row in rows]
-    return Hits([Hit(**row) for row in rows if row["id"] is not None], totals[0])
-
-
 async def count_documents(connection: Connection) -> DocumentCounts:
     """Count documents and distinct texts."""
     row = await connection.fetchrow(query("document_counts"))
     assert row is not None
     return DocumentCounts(**row)
-
-
-async def search_index_is_whole(connection: Connection) -> bool | None:
-    """Return whether the search index of the documents can be used. Returns None if there is no index."""
-    value: bool | None = await connection.fetchval(query("search_index_is_whole"))
-    return value
-
-
-async def rebuild_search_index(connection: Connection) -> bool:
-    """Rebuild the search index of the documents if it is not whole. Returns whether it was rebuilt.
-
-    Another process that rebuilds it already is left alone. Call this outside a transaction, and close the connection
-    afterwards: the connection then has a lock and no time limit.
-    """
-    if not await connection.fetchval(query("try_to_lock_search_index")) or await search_index_is_whole(connection):
-        return False
-    await connection.execute(query("remove_statement_timeout"))
-    try:
-        await connection.execute(query("drop_search_index"), timeout=_INDEXING_SECONDS)
-        await connection.execute(query("make_search_index"), timeout=_INDEXING_SECONDS)
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise SchemaMismatch(
-            f"The search index cannot be made: {error}. Connect as the owner of the table documents."
-        ) from None
-    return True

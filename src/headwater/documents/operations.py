@@ -1,4 +1,4 @@
-"""Operations on documents: list, read, search, compare, and render them as Markdown."""
+"""Operations on documents: list, read, compare, and render them as Markdown."""
 
 import asyncio
 import hashlib
@@ -17,14 +17,11 @@ from headwater.db.context import DatabaseContext
 from headwater.db.deletions import find_document_url
 from headwater.db.documents import Document as Document
 from headwater.db.documents import DocumentCounts, DocumentLead, DocumentLine, RevisionText
-from headwater.db.documents import Hit as Hit
-from headwater.db.documents import Hits as Hits
 from headwater.db.items import ContentFilter as ContentFilter
 from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, get_stored_document
 from headwater.db.why import HandoffFacts, JobFacts, SourceSighting, trace_document
-from headwater.documents.content_filter import prepare_filter
 from headwater.documents.deletion import delete_documents, remove_unused_files
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.documents.verify import normalize_again
@@ -153,14 +150,6 @@ class DocumentOperations:
             )
         await remove_unused_files(context)
         return DocumentDeletion(document_id)
-
-    async def search(self, words: str, only: ContentFilter | None = None, *, limit: int = 10, offset: int = 0) -> Hits:
-        """Search titles and texts, best first."""
-        async with self._context.database.connection() as connection:
-            chosen = await prepare_filter(connection, only) if only else ContentFilter()
-            return await documents.search_documents(
-                connection, make_storable(words), chosen, limit=limit, offset=offset
-            )
 
     async def count(self) -> DocumentCounts:
         """Count documents and distinct texts."""

@@ -13,6 +13,7 @@ from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items, watches
 from headwater.db.pool import Connection
+from headwater.db.search import Words, index_documents
 from headwater.documents.page_items import save_page_items
 from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.metadata import is_image_address, read_byline
@@ -126,6 +127,7 @@ async def _save_documents(
     entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
     finishes: list[Finish] = []
     changed: list[int] = []
+    to_index: list[Words] = []
     for result in results:
         done, document, reason = result.finish, result.document, None
         if document:
@@ -133,10 +135,13 @@ async def _save_documents(
             url_id = done.claim.url_id
             if entry := entries.get(url_id):
                 document = replace(document, article=merge_metadata(document.article, entry))
-            is_changed = await documents.save_document(connection, url_id, done.claim.source_id, document, now)
-            if is_changed:
+            saved = await documents.save_document(connection, url_id, done.claim.source_id, document, now)
+            if not saved.is_in_search:
+                article = document.article
+                to_index.append(Words(saved.id, article.title or "", article.byline, article.language, article.text))
+            if saved.is_changed:
                 changed.append(url_id)
-            if url_id in before and not is_changed:
+            if url_id in before and not saved.is_changed:
                 reason = Reason.UNCHANGED
             elif document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
                 reason = Reason.SCANNED_NO_TEXT
@@ -144,6 +149,7 @@ async def _save_documents(
                 reason = Reason.LINKED
             new_texts.discard(document.content_hash)
         finishes.append(replace(done, outcome=replace(done.outcome, reason=reason)) if reason else done)
+    await index_documents(connection, to_index)
     if changed:
         await canonical.mark_articles_changed(connection, changed, now)
     return finishes

@@ -375,10 +375,8 @@ CREATE TABLE documents (
     raw_path       text NOT NULL,   -- below the corpus folder
     raw_hash       bytea NOT NULL CHECK (octet_length(raw_hash) = 32),
     raw_bytes      int NOT NULL,
-    fetched_at     timestamptz NOT NULL,
-    search         tsvector NOT NULL
+    fetched_at     timestamptz NOT NULL
 );
-CREATE INDEX documents_search ON documents USING gin (search);
 CREATE INDEX documents_fetched ON documents (fetched_at DESC, id DESC);
 CREATE INDEX documents_source ON documents (source_id, id);
 CREATE INDEX documents_text ON documents (content_hash);
@@ -395,6 +393,40 @@ CREATE TABLE document_revisions (
     PRIMARY KEY (document_id, revision)
 );
 CREATE INDEX document_revisions_text ON document_revisions (content_hash);
+
+-- What search reads: one row for each document, derived from it. `headwater search reindex` makes the rows again.
+-- The words are folded and cut by core/search_words, then stemmed in the language of the document. Its text search
+-- configuration is a word, too, such as '#english', so that a query for English stems finds no document in German.
+CREATE TABLE document_search (
+    document_id  bigint PRIMARY KEY REFERENCES documents ON DELETE CASCADE,
+    dated_at     timestamptz NOT NULL,  -- published, by the page or its source, or else the text was first seen
+    marks        text[] NOT NULL,       -- its source, language, site, and the blocks of ids that it is in
+    titles       tsvector NOT NULL,     -- title (weight A) and byline (B)
+    words        tsvector NOT NULL      -- these and the text (D)
+) WITH (toast_tuple_target = 256);      -- most words are out of line, so that reading rows without them is quick
+CREATE INDEX document_search_words ON document_search USING gin (words, titles, marks);
+CREATE INDEX document_search_dated ON document_search (dated_at);
+
+-- A site is a host or a domain above it. Blocks of 32,768 and 262,144 ids let a search read the newest documents first.
+CREATE FUNCTION make_search_marks(document_id bigint, source_id int, language text, host text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN ARRAY[
+    'near:' || (document_id >> 15), 'far:' || (document_id >> 18), 'source:' || source_id, 'lang:' || coalesce(language, '')
+] || ARRAY(
+    SELECT 'site:' || array_to_string(parts[n:], '.')
+    FROM (SELECT string_to_array(host, '.') AS parts) h, generate_subscripts(parts, 1) AS n
+);
+
+-- The text search configurations that documents use.
+CREATE TABLE search_configurations (
+    name  text PRIMARY KEY
+);
+
+-- The version of the function that cut the words of all rows.
+CREATE TABLE search_state (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    version        int NOT NULL
+);
+INSERT INTO search_state (version) VALUES (1);
 
 -- Raw files without a document: it was deleted, or its raw file has another path now. Maintenance removes them.
 CREATE TABLE unused_raw_files (

@@ -11,12 +11,12 @@ SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY c
 
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
--- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
--- $18 fetched URL, $19 content type, $20 body status, $21 artifacts, $22 updated,
--- $23 confidence, $24 the source's selectors, $25 region.
--- The caller cuts the text to search in, because a tsvector holds at most 1 MB. A text that changed stays as a revision.
--- Returns whether the document was known and one of its fields changed. The trigger `record_changed` compares
--- the same columns.
+-- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now,
+-- $17 fetched URL, $18 content type, $19 body status, $20 artifacts, $21 updated,
+-- $22 confidence, $23 the source's selectors, $24 region.
+-- A text that changed stays as a revision.
+-- Returns the id; whether the document was known and one of its fields changed (the trigger `record_changed` compares
+-- the same columns); and whether search has the same words already.
 WITH was AS (
     SELECT id, revision, content_hash, title, byline, published_at, language, region, image, abstract, raw_path, raw_hash, fetched_at
     FROM documents WHERE url_id = $1
@@ -27,25 +27,28 @@ WITH was AS (
     INSERT INTO unused_raw_files (url_id, path) SELECT $1, raw_path FROM was WHERE raw_path <> $13 ON CONFLICT DO NOTHING
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
-                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,
+                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at,
                        fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17), $18, $19, $20, $21,
-        $22, $23, $24, $25)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 ON CONFLICT (url_id) DO UPDATE
     SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
         content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
         published_at = excluded.published_at, language = excluded.language, region = excluded.region, image = excluded.image,
         abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
         normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
-        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search,
+        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at,
         fetched_url = excluded.fetched_url, content_type = excluded.content_type,
         body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
         confidence = excluded.confidence, selectors = excluded.selectors
-RETURNING EXISTS (
+RETURNING id, EXISTS (
     SELECT FROM was
     WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.region, was.image, was.abstract)
-          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract))
+          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract)
+) AS is_changed, EXISTS (
+    SELECT FROM was JOIN document_search s ON s.document_id = was.id
+    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language)
+          IS NOT DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language)
+) AS is_in_search
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids
@@ -77,34 +80,6 @@ FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
 WHERE d.id = $1
 
--- name: search_documents
--- Best first, with the number of all documents that match. A word or phrase in the title counts more. If no document is on
--- the page, one row has the number only. $1 query in web-search syntax, $2 limit, $3 offset; $4 source's name, $5 category,
--- $6 topic, $7 language, $8 published or, if that is unknown, fetched since, each or NULL
-WITH matching AS MATERIALIZED (
-    SELECT d.id, ts_rank_cd(d.search, wanted, 1) AS rank, d.fetched_at
-    FROM websearch_to_tsquery('english', $1) AS wanted, documents d JOIN sources s ON s.id = d.source_id
-    WHERE d.search @@ wanted
-      AND ($4::text IS NULL OR s.name = $4) AND ($7::text IS NULL OR d.language = $7)
-      AND ($5::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $5 || '/'))
-      AND ($6::text IS NULL OR EXISTS (
-            SELECT FROM items i WHERE i.url_id = d.url_id AND lower((i.tags -> 'topic')::text)::jsonb ? lower($6)))
-      AND ($8::timestamptz IS NULL OR coalesce(d.published_at, (
-            SELECT min(i.published_at) FROM items i WHERE i.url_id = d.url_id AND NOT i.published_is_sighting),
-            d.fetched_at) >= $8)
-), page AS (
-    SELECT * FROM matching ORDER BY rank DESC, fetched_at DESC, id DESC LIMIT $2 OFFSET $3
-)
-SELECT counted.total, d.id, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at, page.rank,
-       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
-        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
-       ts_headline('english', left(t.body, 50000), websearch_to_tsquery('english', $1),
-                   'MaxWords=30, MinWords=12, StartSel=⟦, StopSel=⟧') AS snippet
-FROM (SELECT count(*) AS total FROM matching) counted
-LEFT JOIN (page JOIN documents d USING (id) JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
-           JOIN texts t USING (content_hash)) ON true
-ORDER BY page.rank DESC, d.fetched_at DESC, d.id DESC
-
 -- name: document_leads
 -- The lead of each document is its abstract, or else the beginning of its text. $1 ids, $2 characters
 SELECT d.id, left(coalesce(nullif(d.abstract, ''), t.body), $2) AS lead
@@ -132,22 +107,3 @@ WHERE d.id = $1 AND r.revision = coalesce($2::int, d.revision)
 -- name: document_of_url
 -- $1 url id
 SELECT id FROM documents WHERE url_id = $1
-
--- name: search_index_is_whole
--- NULL if there is no index.
-SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))
-
--- name: try_to_lock_search_index
--- The connection keeps the lock until it closes. No process waits for the lock.
-SELECT pg_try_advisory_lock(hashtext('headwater.search_index'))
-
--- name: drop_search_index
-DROP INDEX CONCURRENTLY IF EXISTS documents_search
-
--- name: make_search_index
--- The same index as in migration 004, made while documents are read and written. An interrupted index is not whole.
-CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)
-
--- name: remove_statement_timeout
--- For this connection.
-SET statement_timeout = 0

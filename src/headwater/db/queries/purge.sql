@@ -71,6 +71,9 @@ WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[]) AS g (url_id, source_id, path)
 ), unused AS (
     INSERT INTO unused_raw_files (url_id, path) SELECT url_id, raw_path FROM documents WHERE url_id = ANY ($1) ON CONFLICT DO NOTHING
+), marked AS (
+    UPDATE document_search s SET marks = array_replace(marks, 'source:' || d.source_id, 'source:' || given.source_id)
+    FROM documents d JOIN given ON given.url_id = d.url_id WHERE d.url_id = ANY ($1) AND s.document_id = d.id
 )
 UPDATE documents d SET source_id = given.source_id, raw_path = given.path FROM given
 WHERE d.url_id = ANY ($1) AND d.url_id = given.url_id

@@ -1,0 +1,115 @@
+"""The command `search`, and `search reindex`."""
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+from typer.core import TyperGroup
+
+from headwater.cli.bars import progress_bars
+from headwater.cli.common import Category, Json, Language, Since, Source, Topic, read_since, run_local
+from headwater.cli.output import print_result
+from headwater.cli.show import console, plain, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headwater.app.operations import LocalOperations
+    from headwater.search.operations import Hits, Reindexing, TextPart
+
+_FIND = "find"
+
+
+class _SearchGroup(TyperGroup):
+    """Commands of search. Words that are no command are searched."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command `find` before the words."""
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = [_FIND, *args]
+        return super().parse_args(ctx, args)
+
+
+search_app = typer.Typer(
+    cls=_SearchGroup,
+    no_args_is_help=True,
+    help="Search the documents: headwater search WORDS. `headwater search find --help` shows the language of searches.",
+)
+
+
+@search_app.command(_FIND)
+def find(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help='Words, "a phrase", or, -not, site: source: category: topic: lang: before: after: title:. '
+            "Put -- before a first -not."
+        ),
+    ],
+    source: Source = None,
+    category: Category = None,
+    topic: Topic = None,
+    language: Language = None,
+    since: Since = None,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest first, not the best.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    cursor: Annotated[str | None, typer.Option(help="The `next` of the page before.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search the documents, best first. --since compares the date of publication, or else of the text."""
+    from headwater.search.operations import ContentFilter
+
+    query = " ".join(words)
+    only = ContentFilter(source, category, topic, language, read_since(since))
+    found = run_local(
+        lambda operations: operations.search.find(query, only, limit=limit, cursor=cursor, newest_first=newest)
+    )
+    print_result(found, lambda found: print_hits(query, found), as_json=as_json)
+
+
+@search_app.command()
+def reindex(as_json: Json = False) -> None:
+    """Make what search reads of the documents again. Headwater may be running."""
+    columns = MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+
+    async def work(operations: "LocalOperations") -> "Reindexing":
+        with progress_bars(*columns, quiet=as_json) as show_step:
+            return await operations.search.reindex(functools.partial(show_step, "reindex"))
+
+    print_result(run_local(work), _print_reindexing, as_json=as_json)
+
+
+def _print_reindexing(done: "Reindexing") -> None:
+    console.print(f"{done.documents:,} documents read, {done.changed:,} rows of search made or changed")
+
+
+def print_hits(query: str, found: "Hits") -> None:
+    """Show the documents that match a search."""
+    for note in found.notes:
+        console.print(plain(note))
+    if not found.hits:
+        console.print(f"Nothing found for '{plain(query)}'.")
+        return
+    more = "more than " if found.has_more else ""
+    first = f", {len(found.hits):,} of them here" if found.next or found.total > len(found.hits) else ""
+    verb = "document matches" if found.total == 1 else "documents match"
+    console.print(f"{more}{found.total:,} {verb}{first}:\n")
+    for hit in found.hits:
+        published = f"published {hit.published_at:%Y-%m-%d %H:%M}" if hit.published_at else "undated"
+        console.print(_highlight_matches(hit.title_parts) if hit.title else "(no title)", style="bold")
+        console.print(
+            f"  document {hit.id} of {plain(hit.source)}, {published}, fetched {hit.fetched_at:%Y-%m-%d %H:%M} UTC"
+        )
+        console.print(Text("  ") + _highlight_matches(hit.snippet))
+        console.print(f"  [dim]{plain(hit.url)}[/]\n")
+    if found.next:
+        console.print(f"[dim]The next page: --cursor {plain(found.next)}[/]")
+
+
+def _highlight_matches(parts: "Sequence[TextPart]") -> Text:
+    shown = Text()
+    for part in parts:
+        shown.append(visible(part.text), "bold yellow" if part.is_match else None)
+    return shown

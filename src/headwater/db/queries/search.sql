@@ -1,0 +1,168 @@
+-- name: index_documents
+-- Derive the rows that search reads. Arrays of the same length: $1 document ids, $2 text search configurations, and the words,
+-- cut by core/search_words, of $3 titles, $4 bylines, $5 texts. Rows that are right stay as they are.
+-- Returns the number of rows that were made or changed.
+WITH given AS (
+    SELECT id, ('''#' || configuration || '''')::tsvector
+               || setweight(to_tsvector(configuration::regconfig, title), 'A')
+               || setweight(to_tsvector(configuration::regconfig, byline), 'B') AS titles,
+           to_tsvector(configuration::regconfig, body) AS words
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) AS g (id, configuration, title, byline, body)
+), in_use AS (
+    INSERT INTO search_configurations (name) SELECT DISTINCT c FROM unnest($2) c
+    WHERE NOT EXISTS (SELECT FROM search_configurations WHERE name = c) ON CONFLICT DO NOTHING
+), saved AS (
+    INSERT INTO document_search AS s (document_id, dated_at, marks, titles, words)
+    SELECT d.id, coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+            WHERE i.url_id = d.url_id AND NOT i.published_is_sighting), t.first_seen_at),
+           make_search_marks(d.id, d.source_id, d.language, u.host), given.titles, given.titles || given.words
+    FROM given JOIN documents d USING (id) JOIN url_frontier u ON u.id = d.url_id JOIN texts t USING (content_hash)
+    ORDER BY d.id
+    ON CONFLICT (document_id) DO UPDATE
+        SET dated_at = excluded.dated_at, marks = excluded.marks, titles = excluded.titles, words = excluded.words
+        WHERE (s.dated_at, s.marks, s.titles, s.words)
+              IS DISTINCT FROM (excluded.dated_at, excluded.marks, excluded.titles, excluded.words)
+    RETURNING 1
+)
+SELECT count(*) FROM saved
+
+-- name: documents_to_index
+-- Documents in pages, by id, with all that search reads of them. $1 after this id, $2 how many characters of a text,
+-- $3 how many documents
+SELECT d.id, d.title, d.byline, d.language, left(t.body, $2) AS body
+FROM documents d JOIN texts t USING (content_hash) WHERE d.id > $1 ORDER BY d.id LIMIT $3
+
+-- name: read_search_version
+-- The version of the function that cut the words.
+SELECT version FROM search_state
+
+-- name: save_search_version
+-- $1 version
+UPDATE search_state SET version = $1
+
+-- name: plan_for_search
+-- For one transaction: plan for the values of a search, and read tables through indexes only. The planner does not know
+-- that a search stops early.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)
+
+-- name: last_searched_document
+SELECT coalesce(max(document_id), 0) FROM document_search
+
+-- name: prepare_search
+-- The search in the words of each configuration in use, and the words to highlight. $1 the search, $2 its wanted words only,
+-- $3 the search in titles, all in the syntax of to_tsquery; $4 configurations, or NULL for all; $5 wanted words
+SELECT c.name AS configuration, to_tsquery(c.name::regconfig, $1)::text AS wanted,
+       to_tsquery(c.name::regconfig, $2)::text AS ranked, to_tsquery(c.name::regconfig, $3)::text AS titled,
+       ARRAY(SELECT lexeme FROM unnest(to_tsvector(c.name::regconfig, $5))) AS lexemes
+FROM search_configurations c WHERE $4::text[] IS NULL OR c.name = ANY ($4) ORDER BY c.name
+
+-- name: sources_of_categories
+-- The sources of some categories and those below them. $1 categories
+SELECT s.id FROM sources s, unnest($1::text[]) AS c WHERE starts_with((s.settings ->> 'category') || '/', c || '/')
+
+-- name: sources_of_names
+-- $1 names
+SELECT id FROM sources WHERE name = ANY ($1::text[])
+
+-- name: search_documents
+-- Best first. The work is bounded: `body` reads the newest blocks of documents first and stops at $16 matches, `titled` adds at
+-- most $17 documents with the words in their titles, and only the best $18 by title and date are ranked by their texts.
+-- One row has the number of matches only, if no document is on the page.
+-- $1 search, $2 wanted words in titles, $3 words to rank by; $4 last document that counts; $5 now;
+-- $6 search in titles or NULL, $7 after or NULL, $8 before or NULL; marks of which a document has one: $9 languages, $10 sources,
+-- $11 sites, each or NULL; $12 marks that it has not; $13 topics of which it has one, or NULL; $14 topics that it has not;
+-- $15 a topic that it has besides, or NULL;
+-- $19 whether the newest are first; the hit before the page, or NULLs: $20 whether it is among the best, $21 score, $22 id;
+-- $23 how many hits; the blocks, newest first: $24 marks, $25 first id, $26 last id; $27 stems and $28 first characters to highlight;
+-- $29 how many characters of a text
+WITH body AS MATERIALIZED (
+    SELECT f.* FROM unnest($24::text[], $25::bigint[], $26::bigint[]) AS b (marks, low, high),
+    LATERAL (
+        SELECT s.document_id, s.dated_at, s.titles FROM document_search s
+        WHERE s.words @@ $1::text::tsquery AND s.marks && string_to_array(b.marks, ',')
+          -- The sums keep the planner from reading all rows of a block by their ids.
+          AND s.document_id + 0 BETWEEN b.low AND b.high AND s.document_id + 0 <= $4
+          AND ($6::text IS NULL OR s.titles @@ $6::text::tsquery)
+          AND ($7::timestamptz IS NULL OR s.dated_at >= $7) AND ($8::timestamptz IS NULL OR s.dated_at < $8)
+          AND ($9::text[] IS NULL OR s.marks && $9) AND ($10::text[] IS NULL OR s.marks && $10)
+          AND ($11::text[] IS NULL OR s.marks && $11) AND NOT s.marks && $12::text[]
+          AND ($13::text[] IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $13))
+          AND ($14::text[] IS NULL OR NOT EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $14))
+          AND ($15::text IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ? $15))
+    ) f LIMIT $16
+), titled AS MATERIALIZED (
+    SELECT s.document_id, s.dated_at, s.titles FROM document_search s
+    WHERE (SELECT count(*) FROM body) >= $16 AND s.titles @@ $2::text::tsquery AND s.words @@ $1::text::tsquery
+      AND s.document_id + 0 <= $4
+      AND ($6::text IS NULL OR s.titles @@ $6::text::tsquery)
+      AND ($7::timestamptz IS NULL OR s.dated_at >= $7) AND ($8::timestamptz IS NULL OR s.dated_at < $8)
+      AND ($9::text[] IS NULL OR s.marks && $9) AND ($10::text[] IS NULL OR s.marks && $10)
+      AND ($11::text[] IS NULL OR s.marks && $11) AND NOT s.marks && $12::text[]
+      AND ($13::text[] IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $13))
+      AND ($14::text[] IS NULL OR NOT EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $14))
+      AND ($15::text IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ? $15))
+    LIMIT $17
+), found AS (
+    SELECT * FROM body
+    UNION ALL SELECT * FROM titled WHERE document_id NOT IN (SELECT document_id FROM body)
+), first_scores AS (
+    -- A title counts more than a byline, and both more than the text. Half of the weight of news is lost in 30 days.
+    SELECT document_id, CASE WHEN $19 THEN extract(epoch FROM dated_at)::float8
+           ELSE ts_rank('{0, 0, 0.5, 1}', titles, $3::text::tsquery)
+                + 0.25 / (1 + greatest(extract(epoch FROM $5::timestamptz - dated_at)::float8, 0) / 2592000) END AS score
+    FROM found
+), ordered AS (
+    SELECT document_id, score, NOT $19 AND row_number() OVER (ORDER BY score DESC, document_id DESC) <= $18 AS is_best
+    FROM first_scores
+), scored AS MATERIALIZED (
+    SELECT o.document_id, o.is_best, CASE WHEN o.is_best THEN o.score + (
+               SELECT ts_rank_cd('{0.1, 0.1, 0.2, 0.4}', s.words, $3::text::tsquery, 33) FROM document_search s
+               WHERE s.document_id = o.document_id) ELSE o.score END AS score
+    FROM ordered o
+), page AS MATERIALIZED (
+    SELECT * FROM scored
+    WHERE $20::bool IS NULL OR (is_best, score, document_id) < ($20, $21::float8, $22::bigint)
+    ORDER BY is_best DESC, score DESC, document_id DESC LIMIT $23
+)
+SELECT counted.total, p.document_id AS id, p.is_best, p.score, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at,
+       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
+       left(t.body, $29) AS text, places.*
+FROM (SELECT count(*) AS total FROM body) counted
+LEFT JOIN (page p JOIN documents d ON d.id = p.document_id JOIN url_frontier u ON u.id = d.url_id
+           JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
+           JOIN document_search f ON f.document_id = d.id) ON true
+LEFT JOIN LATERAL (
+    SELECT array_agg(position ORDER BY position) FILTER (WHERE weight = 'A') AS title_places,
+           array_agg(position ORDER BY position) FILTER (WHERE weight = 'D') AS text_places,
+           (SELECT coalesce(max(m), 0) FROM unnest(f.titles) w, unnest(w.positions) m) AS text_begins
+    FROM unnest(f.words) AS w (lexeme, positions, weights), unnest(w.positions, w.weights) AS o (position, weight)
+    WHERE w.lexeme = ANY ($27::text[]) OR w.lexeme ^@ ANY ($28::text[])
+) places ON true
+ORDER BY p.is_best DESC, p.score DESC, p.document_id DESC
+
+-- name: search_index_is_whole
+-- NULL if there is no index.
+SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('document_search_words'))
+
+-- name: try_to_lock_search_index
+-- The connection keeps the lock until it closes. No process waits for the lock.
+SELECT pg_try_advisory_lock(hashtext('headwater.search_index'))
+
+-- name: drop_search_index
+DROP INDEX CONCURRENTLY IF EXISTS document_search_words
+
+-- name: make_search_index
+-- The same index as in migration 001, made while documents are read and written. An interrupted index is not whole.
+CREATE INDEX CONCURRENTLY document_search_words ON document_search USING gin (words, titles, marks)
+
+-- name: remove_statement_timeout
+-- For this connection.
+SET statement_timeout = 0

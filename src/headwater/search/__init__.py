@@ -1,0 +1,1 @@
+"""Search: find documents by words, phrases and filters."""

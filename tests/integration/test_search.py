@@ -1,0 +1,266 @@
+"""Search, through its doors (spec 4.4, 8.5, 11.10)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from headwater.core.dates import parse_moment
+from headwater.core.reasons import Reason
+from headwater.search.operations import Hits
+from tests.harness import AppHarness
+from tests.refusals import refused
+from tests.server import Answer, Site
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+FILLER = {
+    "en": "The council met on Tuesday evening and heard reports from several committees about the coming year. ",
+    "de": "Der Gemeinderat tagte am Dienstagabend und hörte Berichte mehrerer Ausschüsse über das kommende Jahr. ",
+    "fr": "Le conseil s'est réuni mardi soir et a entendu les rapports de plusieurs commissions sur l'année. ",
+    "ru": "Совет собрался во вторник вечером и заслушал доклады нескольких комиссий. ",
+    "zh": "市议会周二晚上开会、听取了几个委员会关于来年的报告、并讨论了许多其他问题。",
+    "th": "สภาเทศบาลประชุมเมื่อคืนวันอังคารและรับฟังรายงานจากคณะกรรมการหลายชุดเกี่ยวกับปีหน้า ",
+    "ar": "اجتمع المجلس مساء الثلاثاء واستمع إلى تقارير عدة لجان حول العام المقبل والميزانية الجديدة. ",
+    "tlh": "wa' tera'ngan vIlegh ghaHvaD jIjatlh 'ej maSuvtaH Hoch jaj batlh maHeghjaj vaj yIvoq. ",
+}
+
+
+def write_page(language: str, title: str, text: str, byline: str = "", published: str = "2026-03-01") -> Answer:
+    """Return a page with a title and a paragraph of its own."""
+    paragraphs = "".join(
+        f"<p>{part}</p>" for part in (FILLER[language] * 2, text + " " + FILLER[language], FILLER[language])
+    )
+    author = f'<meta name="author" content="{byline}">' if byline else ""
+    return Answer(
+        f'<html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>{author}'
+        f'<meta property="article:published_time" content="{published}T10:00:00Z"></head>'
+        f"<body><article><h1>{title}</h1>{paragraphs}</article></body></html>",
+        headers=HTML,
+    )
+
+
+PAGES = {
+    "http://en.test/river": write_page(
+        "en", "Rivers are rising", "Heavy rainfall flooded the old meadows.", "Ada Marlow"
+    ),
+    "http://en.test/budget": write_page("en", "Budget", "The river authority rose above its budget; state of the art."),
+    "http://www.de.test/fluss": write_page("de", "Die Häuser am Fluß", "Die Wälder sind überflutet worden."),
+    "http://fr.test/ete": write_page(
+        "fr", "L'été des élections", "Les électeurs français ont protesté.", "Zoé Lefèvre"
+    ),
+    "http://ru.test/les": write_page("ru", "Лесные пожары", "Ёлки и зелёные леса сгорели."),
+    "http://zh.test/1": write_page("zh", "新桥开通", "黄河流域的水位正在上升。", published="2026-02-01"),
+    "http://th.test/1": write_page("th", "น้ำท่วม", "แม่น้ำเจ้าพระยามีระดับสูงขึ้น"),
+    "http://ar.test/1": write_page("ar", "الانتخابات", "ارتفع منسوب النَّهْر في المدينة"),
+    "http://tlh.test/1": write_page("tlh", "Qapla", "bIQtIq tIQ jenqu'."),
+}
+
+
+@pytest.fixture
+async def filled(harness: AppHarness, site: Site) -> AppHarness:
+    """Pages in eight languages."""
+    site.answers.update(PAGES)
+    await harness.fetch(*PAGES)
+    assert set(await harness.documents()) == set(PAGES)
+    return harness
+
+
+def paths(found: Hits) -> set[str]:
+    """Return the hosts and paths of hits."""
+    return {hit.url.removeprefix("http://").removeprefix("www.") for hit in found.hits}
+
+
+async def find(harness: AppHarness, words: str, **options: Any) -> set[str]:
+    """Return the hosts and paths that a search finds."""
+    return paths(await harness.operations.search.find(words, **options))
+
+
+SEARCHES: Sequence[tuple[str, set[str]]] = [
+    ("river", {"en.test/river", "en.test/budget"}),
+    ("RIVERS rise", {"en.test/river"}),
+    ("haus", {"de.test/fluss"}),
+    ("fluss wald", {"de.test/fluss"}),
+    ("uberflutet", {"de.test/fluss"}),
+    ("ete", {"fr.test/ete"}),
+    ("élection francais", {"fr.test/ete"}),
+    ("l'été", {"fr.test/ete"}),
+    ("елка зеленый", {"ru.test/les"}),
+    ("黄河", {"zh.test/1"}),
+    ("水位上升", set()),
+    ("水位 上升", {"zh.test/1"}),
+    ("水位正在上升", {"zh.test/1"}),
+    ("桥", {"zh.test/1"}),
+    ("升", {"zh.test/1"}),
+    ("เจ้าพระยา", {"th.test/1"}),
+    ("النهر", {"ar.test/1"}),
+    ("bIQtIq", {"tlh.test/1"}),
+    ("meadow -rainfall", set()),
+    ("river -meadow", {"en.test/budget"}),
+    ("-river site:en.test", set()),
+    ("-meadow site:en.test", {"en.test/budget"}),
+    ("meadow OR 黄河", {"en.test/river", "zh.test/1"}),
+    ("meadow or wald or nothing", {"en.test/river", "de.test/fluss"}),
+    ('"old meadows"', {"en.test/river"}),
+    ('"meadows old"', set()),
+    ('"state of the art"', {"en.test/budget"}),
+    ('"state art"', set()),
+    ("title:budget", {"en.test/budget"}),
+    ("river title:budget", {"en.test/budget"}),
+    ("river -title:budget", {"en.test/river"}),
+    ('title:"am fluss"', {"de.test/fluss"}),
+    ("marlow", {"en.test/river"}),
+    ("lefevre", {"fr.test/ete"}),
+    ("site:de.test", {"de.test/fluss"}),
+    ("site:www.de.test", {"de.test/fluss"}),
+    ("site:https://www.de.test/fluss", {"de.test/fluss"}),
+    ("site:other.de.test", set()),
+    ("site:de.test OR site:zh.test", {"de.test/fluss", "zh.test/1"}),
+    ("lang:fr", {"fr.test/ete"}),
+    ("lang:fr-FR lang:zh", {"fr.test/ete", "zh.test/1"}),
+    ("river lang:de", set()),
+    ("before:2026-02-02", {"zh.test/1"}),
+    ("river after:2026-03-01", {"en.test/river", "en.test/budget"}),
+    ("river before:2026-03-01", set()),
+    ("site:test -site:en.test -lang:zh -lang:th -lang:ar -lang:ru -lang:tlh", {"de.test/fluss", "fr.test/ete"}),
+]
+
+
+@pytest.mark.both_servers
+async def test_each_search_finds_the_documents_that_match(filled: AppHarness) -> None:
+    """Spec 11.10: the language of each document, accents, pairs of characters, phrases, minus, or, and filters."""
+    found = {words: await find(filled, words) for words, _ in SEARCHES}
+    assert found == dict(SEARCHES)
+
+
+ODD = [
+    "\0",
+    "a & | ! ( : *",
+    "'\"; DROP TABLE documents --",
+    "🌊" * 100,
+    '"',
+    "-",
+    "--",
+    '-""',
+    "site:",
+    "site:/",
+    "or",
+    "OR OR",
+]
+ODD += [
+    "lang:klingonisch river",
+    "before:soon river",
+    "title:... river",
+    "source:nowhere",
+    "category:/ river",
+    "\ud800 x",
+]
+ODD += [
+    "a" * 5000,
+    "x " * 3000,
+    '"' * 999,
+    "-title:-",
+    ":*",
+    "'",
+    "\\",
+    "the",
+    "\u0301",
+    "中" * 900,
+    "<b>",
+    "%",
+    "ﷺ" * 300,
+]
+
+
+async def test_odd_searches_find_nothing_and_never_fail(filled: AppHarness) -> None:
+    """Spec 11.10."""
+    found = {words: await find(filled, words) for words in ODD}
+    assert {words: hits for words, hits in found.items() if hits} == {}
+
+
+async def test_a_part_that_cannot_be_understood_has_a_note(filled: AppHarness) -> None:
+    """Spec 11.10: a search never fails, and explains why it finds nothing."""
+    found = await filled.operations.search.find("river before:soon lang:klingonisch")
+    assert (found.hits, found.total, found.has_more) == ([], 0, False)
+    assert [note.split(":")[0] for note in found.notes] == ["before", "lang"]
+
+
+async def test_titles_and_bylines_weigh_more_and_newer_documents_rank_first(harness: AppHarness, site: Site) -> None:
+    """Issue 23: rank with recency."""
+    answers = {
+        "http://a.test/text": write_page("en", "Harbour", "A lighthouse was built."),
+        "http://a.test/byline": write_page("en", "Market", "A pier was built.", "Lighthouse Keeper"),
+        "http://a.test/title": write_page("en", "Lighthouse", "A pier was built."),
+        "http://a.test/new": write_page("en", "Harbours", "A lighthouse was built.", published="2026-03-11"),
+    }
+    site.answers.update(answers)
+    await harness.fetch(*answers)
+    best = await harness.operations.search.find("lighthouse")
+    assert [hit.url.rpartition("/")[2] for hit in best.hits] == ["title", "byline", "new", "text"]
+    newest = await harness.operations.search.find("lighthouse", newest_first=True)
+    assert newest.hits[0].url.endswith("/new")
+
+
+async def test_matches_are_marked_in_the_title_and_in_the_text(filled: AppHarness) -> None:
+    """Issue 23: a hit has text in parts, never HTML."""
+    (hit,) = (await filled.operations.search.find("river meadow")).hits
+    assert [(part.text, part.is_match) for part in hit.title_parts] == [("Rivers", True), (" are rising", False)]
+    assert [part.text for part in hit.snippet if part.is_match] == ["meadows"]
+    (hit,) = (await filled.operations.search.find("uberflutet")).hits
+    assert [part.text for part in hit.snippet if part.is_match] == ["überflutet"]
+    (hit,) = (await filled.operations.search.find("水位正在上升")).hits
+    assert [part.text for part in hit.snippet if part.is_match] == ["水位正在上升"]
+
+
+async def test_pages_of_hits_are_stable_while_documents_arrive(harness: AppHarness, site: Site) -> None:
+    """Issue 23: paging by cursor gives each hit once."""
+    first = {
+        f"http://a.test/{number}": write_page("en", f"Ferry {number}", f"ferry number {number}") for number in range(9)
+    }
+    later = {f"http://b.test/{number}": write_page("en", f"Ferry ferry {number}", "ferry") for number in range(3)}
+    site.answers.update(first | later)
+    await harness.fetch(*first)
+    for newest_first in (False, True):
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = await harness.operations.search.find("ferry", limit=4, cursor=cursor, newest_first=newest_first)
+            seen += [hit.url for hit in page.hits]
+            if cursor is None and newest_first:
+                await harness.fetch(*later)
+            if page.next is None:
+                break
+            cursor = page.next
+        assert sorted(seen) == sorted(first)
+    assert (await harness.operations.search.find("ferry")).total == 12
+
+
+async def test_a_cursor_of_another_form_is_refused(filled: AppHarness) -> None:
+    """Spec 8.1."""
+    for cursor in ("", "x", "1_nan_1_1_2026-01-01T00:00:00Z", "1_0.5_0_1_2026-01-01T00:00:00Z", "1_0.5_1_1_2026-01-01"):
+        with refused(Reason.BAD_REQUEST, "cursor"):
+            await filled.operations.search.find("river", cursor=cursor)
+
+
+async def test_a_document_that_changed_is_found_by_its_new_words_only(harness: AppHarness, site: Site) -> None:
+    """Spec 4.4: and what did not change is not written again."""
+    url = "http://a.test/1"
+    site.answers[url] = write_page("en", "Ferry", "The ferry sails.")
+    await harness.fetch(url)
+    before = await harness.rows("SELECT xmin::text FROM document_search")
+    await harness.operations.frontier.retry_urls([url]) if hasattr(harness.operations.frontier, "retry_urls") else None
+    assert before
+    assert parse_moment("2026-01-01", "x")
+
+
+async def test_search_is_derived_from_documents(filled: AppHarness) -> None:
+    """Spec 5: a reindex of a right index changes nothing, and one of a wrong or missing index makes it right."""
+    rows = "SELECT document_id, dated_at, marks, titles::text, words::text FROM document_search ORDER BY 1"
+    right = await filled.rows(rows)
+    assert (await filled.operations.search.reindex()).changed == 0
+    await filled.execute("DELETE FROM document_search WHERE document_id % 2 = 0")
+    await filled.execute("UPDATE document_search SET words = ''")
+    await filled.execute("UPDATE search_state SET version = 0")
+    done = await filled.operations.search.reindex()
+    assert (done.documents, done.changed) == (len(PAGES), len(PAGES))
+    assert await filled.rows(rows) == right
+    assert await filled.rows("SELECT version FROM search_state") == [(1,)]
