@@ -683,6 +683,18 @@ async def test_a_broken_or_missing_search_index_fails_and_migrate_up_rebuilds_it
     assert again.stdout == "nothing to be applied\n"
 
 
+async def test_words_of_an_earlier_version_are_a_warning_and_reindex_makes_them_again(
+    current_url: str, tmp_path: Path, doctor: Doctor
+) -> None:
+    """Issue 23: a search cuts its words as the index does."""
+    await tell(current_url, "UPDATE search_state SET version = 0")
+    found = doctor.finds(exit_code=0, database_url=current_url)["index"]
+    assert (found["state"], "`headwater search reindex`" in found["fix"]) == ("warning", True)
+    done = await asyncio.to_thread(headwater, "search", "reindex", cwd=tmp_path, database_url=current_url)
+    assert done.returncode == 0, done.stderr
+    assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
+
+
 async def test_only_one_process_rebuilds_the_search_index_and_others_do_not_wait(database: Database) -> None:
     """Machines that start together all migrate; each waits for all statements that were begun before its own."""
     async with database.connection() as first, database.connection() as second:

@@ -1,14 +1,21 @@
 """Search, through its doors (spec 4.4, 8.5, 11.10)."""
 
+import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater.core.dates import parse_moment
 from headwater.core.reasons import Reason
+from headwater.core.search_words import CONFIGURATIONS, SIMPLE, join_words
+from headwater.db import search
+from headwater.db.pool import Connection, Database
+from headwater.db.sql import query
 from headwater.search.operations import Hits
 from tests.harness import AppHarness
+from tests.program import headwater, program_settings
 from tests.refusals import refused
 from tests.server import Answer, Site
 
@@ -134,7 +141,7 @@ async def test_each_search_finds_the_documents_that_match(filled: AppHarness) ->
 
 ODD = [
     "\0",
-    "a & | ! ( : *",
+    "zz & | ! ( : *",
     "'\"; DROP TABLE documents --",
     "🌊" * 100,
     '"',
@@ -242,14 +249,94 @@ async def test_a_cursor_of_another_form_is_refused(filled: AppHarness) -> None:
 
 
 async def test_a_document_that_changed_is_found_by_its_new_words_only(harness: AppHarness, site: Site) -> None:
-    """Spec 4.4: and what did not change is not written again."""
+    """Spec 4.4."""
     url = "http://a.test/1"
-    site.answers[url] = write_page("en", "Ferry", "The ferry sails.")
-    await harness.fetch(url)
-    before = await harness.rows("SELECT xmin::text FROM document_search")
-    await harness.operations.frontier.retry_urls([url]) if hasattr(harness.operations.frontier, "retry_urls") else None
-    assert before
-    assert parse_moment("2026-01-01", "x")
+    version = "SELECT xmin::text FROM document_search"
+    for text, ferries, trams, is_written in (("ferry", 1, 0, True), ("ferry", 1, 0, False), ("tram", 0, 1, True)):
+        site.answers[url] = write_page("en", "Harbour", f"The {text} arrives.")
+        before = await harness.rows(version)
+        await harness.fetch(url)
+        await harness.operations.frontier.retry([url])
+        await harness.work()
+        assert [len(await find(harness, word)) for word in ("ferry", "tram")] == [ferries, trams]
+        assert (await harness.rows(version) != before) is is_written
+
+
+class Recorder:
+    """A connection that keeps the last query."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.execute = connection.execute
+
+    async def fetch(self, statement: str, *arguments: object) -> list[Any]:
+        self.last = statement, arguments
+        return await self._connection.fetch(statement, *arguments)
+
+
+@pytest.mark.both_servers
+async def test_no_search_reads_a_whole_table(filled: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 23: no statement without an index, also for searches with filters or exclusions only."""
+    recorders: list[Recorder] = []
+    real = search.search_documents
+
+    async def record(connection: Connection, request: search.SearchRequest) -> tuple[int, list[search.Found]]:
+        recorders.append(Recorder(connection))
+        return await real(recorders[-1], request)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search, "search_documents", record)
+    await filled.execute(
+        "SET session_replication_role = replica; "
+        "INSERT INTO document_search SELECT 1000 + n, '2026-01-01Z'::timestamptz + n * interval '1 min', "
+        "make_search_marks(1000 + n, 1, 'en', 'other.test'), '''#english'' filler', to_tsvector('filler river ' || n) "
+        "|| '''#english''' FROM generate_series(1, 20000) n; "
+        "RESET session_replication_role; ANALYZE"
+    )
+    for words, _ in [*SEARCHES, ("-river", set()), ("topic:x river", set()), ("-topic:x river", set())]:
+        await find(filled, words)
+    assert len(recorders) > len(SEARCHES)
+    async with filled.runtime.context.database.connection() as connection, connection.transaction():
+        await connection.execute(query("plan_for_search"))
+        for recorder in recorders:
+            statement, arguments = recorder.last
+            plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement}", *arguments))
+            assert "Seq Scan" not in plan, plan
+            assert "document_search_words" in plan or "document_search_dated" in plan, plan
+
+
+async def test_the_words_of_a_text_are_at_the_positions_that_they_have_in_the_index(database: Database) -> None:
+    """Issue 23: highlights and phrases need it, in each script and with each server's parser."""
+    text = join_words(" ".join(FILLER.values()) + " covid19 1e5 12e 0x1f 3x नमस्ते हिन्दी ελλάδα שלום 2026")
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT lexeme, p FROM unnest(to_tsvector('simple', $1)), unnest(positions) p ORDER BY p", text
+        )
+    assert [row["lexeme"] for row in rows] == text.split()
+
+
+@pytest.mark.both_servers
+async def test_every_configuration_of_the_server_is_used_by_a_language(database: Database) -> None:
+    """Issue 23: all configurations that the server has, and `simple`."""
+    async with database.connection() as connection:
+        names = {row[0] for row in await connection.fetch("SELECT cfgname::text FROM pg_ts_config")}
+    assert names <= {*CONFIGURATIONS.values(), SIMPLE}
+
+
+async def test_a_search_on_the_command_line(filled: AppHarness, tmp_path: Path) -> None:
+    """Spec 8.2: words, options, pages and `reindex`."""
+    settings = program_settings(filled.runtime.context.settings)
+
+    async def run(*words: str) -> Any:
+        shown = await asyncio.to_thread(headwater, "search", *words, "--json", cwd=tmp_path, **settings)
+        assert shown.returncode == 0, shown.stderr
+        return json.loads(shown.stdout)
+
+    first = await run("river", "--limit", "1")
+    second = await run("river", "--limit", "1", "--cursor", first["next"])
+    assert {hit["title"] for hit in first["hits"] + second["hits"]} == {"Rivers are rising", "Budget"}
+    assert [hit["title"] for hit in (await run("--language", "de", "haus"))["hits"]] == ["Die Häuser am Fluß"]
+    assert (await run("reindex")) == {"documents": len(PAGES), "changed": 0}
+    assert (await run("find", "reindex"))["total"] == 0
 
 
 async def test_search_is_derived_from_documents(filled: AppHarness) -> None:
@@ -264,3 +351,17 @@ async def test_search_is_derived_from_documents(filled: AppHarness) -> None:
     assert (done.documents, done.changed) == (len(PAGES), len(PAGES))
     assert await filled.rows(rows) == right
     assert await filled.rows("SELECT version FROM search_state") == [(1,)]
+
+
+@pytest.mark.both_servers
+async def test_a_language_whose_stems_the_server_does_not_know_is_searched_as_it_is_written(
+    harness: AppHarness, site: Site
+) -> None:
+    """Issue 23: PostgreSQL 15 has no Estonian."""
+    site.answers["http://et.test/1"] = Answer(
+        write_page("en", "Talvine laat", "Turg avatakse varahommikul").body.replace('lang="en"', 'lang="et"'),
+        headers=HTML,
+    )
+    await harness.fetch("http://et.test/1")
+    assert await find(harness, "varahommikul lang:et") == {"et.test/1"}
+    assert await find(harness, "varahommikul") == {"et.test/1"}

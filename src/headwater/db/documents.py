@@ -118,7 +118,7 @@ class RevisionText:
 
 
 class SavedDocument(NamedTuple):
-    """What a save did. `is_changed`: a known document changed. `is_in_search`: search has its words already."""
+    """The result of a save. `is_changed`: a known document changed. `is_in_search`: search has its words already."""
 
     id: int
     is_changed: bool

@@ -23,7 +23,7 @@ _INDEXING_SECONDS = 7 * 86_400.0  # longer than the largest index takes
 
 
 class Words(NamedTuple):
-    """What search reads of a document."""
+    """The parts of a document that search reads."""
 
     document_id: int
     title: str

@@ -9,7 +9,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID, record
 from headwater.core.search_query import LONGEST_QUERY as LONGEST_QUERY
 from headwater.core.search_query import SearchQuery, list_prefixes, list_words, parse_query, write_query
-from headwater.core.search_words import FUNCTION_VERSION, get_configuration
+from headwater.core.search_words import FUNCTION_VERSION, SIMPLE, get_configuration
 from headwater.core.text import make_storable
 from headwater.db import search
 from headwater.db.context import DatabaseContext
@@ -136,7 +136,7 @@ class SearchOperations:
             write_query((*wanted, *titled), only_wanted=True),
             write_query(titled),
             list_words((*wanted, *titled)),
-            None if languages is None else sorted(map(get_configuration, languages)),
+            None if languages is None else sorted({SIMPLE, *map(get_configuration, languages)}),
         )
         if prepared is None:
             return None

@@ -394,7 +394,7 @@ CREATE TABLE document_revisions (
 );
 CREATE INDEX document_revisions_text ON document_revisions (content_hash);
 
--- What search reads: one row for each document, derived from it. `headwater search reindex` makes the rows again.
+-- The rows that search reads: one for each document, derived from it. `headwater search reindex` makes the rows again.
 -- The words are folded and cut by core/search_words, then stemmed in the language of the document. Its text search
 -- configuration is a word, too, such as '#english', so that a query for English stems finds no document in German.
 CREATE TABLE document_search (

@@ -1,16 +1,21 @@
 -- name: index_documents
 -- Derive the rows that search reads. Arrays of the same length: $1 document ids, $2 text search configurations, and the words,
--- cut by core/search_words, of $3 titles, $4 bylines, $5 texts. Rows that are right stay as they are.
+-- cut by core/search_words, of $3 titles, $4 bylines, $5 texts. `simple` replaces a configuration that this server does not have.
+-- Rows that are right stay as they are.
 -- Returns the number of rows that were made or changed.
-WITH given AS (
+WITH named AS (
+    SELECT g.*, coalesce(c.cfgname::text, 'simple') AS configuration
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) AS g (id, wanted, title, byline, body)
+    LEFT JOIN pg_ts_config c ON c.cfgname = wanted AND c.cfgnamespace = 'pg_catalog'::regnamespace
+), given AS (
     SELECT id, ('''#' || configuration || '''')::tsvector
                || setweight(to_tsvector(configuration::regconfig, title), 'A')
                || setweight(to_tsvector(configuration::regconfig, byline), 'B') AS titles,
            to_tsvector(configuration::regconfig, body) AS words
-    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) AS g (id, configuration, title, byline, body)
+    FROM named
 ), in_use AS (
-    INSERT INTO search_configurations (name) SELECT DISTINCT c FROM unnest($2) c
-    WHERE NOT EXISTS (SELECT FROM search_configurations WHERE name = c) ON CONFLICT DO NOTHING
+    INSERT INTO search_configurations (name) SELECT DISTINCT configuration FROM named
+    WHERE NOT EXISTS (SELECT FROM search_configurations WHERE name = configuration) ON CONFLICT DO NOTHING
 ), saved AS (
     INSERT INTO document_search AS s (document_id, dated_at, marks, titles, words)
     SELECT d.id, coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
