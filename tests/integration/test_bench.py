@@ -86,3 +86,11 @@ def test_a_bench_without_its_files_says_which_setting_names_them(name: str, vari
     (figure,) = run_bench(name).values()
     assert (figure["value"], figure["met"]) == (None, None)
     assert variable in figure["note"]
+
+
+def test_the_bench_of_search_measures_each_sort_of_search() -> None:
+    """Issue 23: recall needs the corpora, and the time does not."""
+    figures = run_bench("search", "--quick", "--documents", "300")
+    assert figures["search_recall"]["value"] is None
+    assert figures["search_p95"]["value"] > 0
+    assert figures["search_p95:title"]["value"] > 0

@@ -30,6 +30,7 @@ _NEVER_TRIED = "pending"
 DATED_SOURCE = "govuk"
 _JOBS = {"fetched": ("ready",), "dead": ("failed",)}  # the status of a job by that of its page
 _MOST = 1000
+_OTHER_SCRIPTS = ("ar", "ja")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ async def check_outcome(
     checks += [
         _check_counts(expected, *await operations.documents.count()),
         _check_titles(expected, documents),
+        await _check_search(operations, documents),
         _check_variants(expected, documents),
         await _check_raw_files(operations, documents),
         _check_walls(expected, urls),
@@ -285,6 +287,20 @@ def _check_variants(expected: Expected, documents: list[Document]) -> Check:
     found = {one.url: one.canonical_url for one in documents if one.url in expected.canonicals}
     name = "AMP and print pages point at the page they vary"
     return Check(name, counted(len(expected.canonicals), "variant"), _compare(expected.canonicals, found))
+
+
+async def _check_search(operations: Operations, documents: list[Document]) -> Check:
+    """Search for words from the texts in scripts without spaces or from right to left."""
+    asked = [document for document in documents if document.language in _OTHER_SCRIPTS]
+    wrong = []
+    for document in asked:
+        words = re.findall(r"\w{4,}", document.text)
+        searched = f"{words[len(words) // 3][:4]} {words[-1][:4]}" if document.language != "ar" else " ".join(words[:3])
+        hits = (await operations.search.find(f"{searched} lang:{document.language}", limit=100)).hits
+        if document.id not in [hit.id for hit in hits]:
+            wrong.append(f"{document.url}: a search for {searched!r} does not find it")
+    name = "words of Japanese and Arabic pages find them"
+    return Check(name, counted(len(asked), "page"), tuple(wrong))
 
 
 async def _check_raw_files(operations: Operations, documents: list[Document]) -> Check:
