@@ -50,6 +50,15 @@ async def test_hits_are_marked_and_counted_in_pages(reader: Reader) -> None:
     check_page(shown)
     assert len(shown.tree.css(".hits > li")) == 1
     assert "Next page" not in shown.links()
+    shown = await reader.get((await reader.get("/ui/search?q=river")).links()["Newest first"])
+    assert "Best first" in shown.links()
+    assert shown.links()["Next page"].startswith("/ui/search?q=river&sort=newest&cursor=")
+
+
+async def test_a_part_of_a_search_that_cannot_be_understood_is_named(reader: Reader) -> None:
+    shown = await reader.get("/ui/search?q=river before:soon")
+    check_page(shown)
+    assert shown.texts("[role=alert]")[0].startswith("before:")
 
 
 async def test_a_hit_shows_text_from_outside_as_text(reader: Reader) -> None:

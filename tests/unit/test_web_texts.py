@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from headwater.search.operations import TextPart
 from headwater.web import charts, texts
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
@@ -41,7 +42,8 @@ def test_a_link_to_another_site_passes_no_trust() -> None:
 
 
 def test_hits_are_marked_and_nothing_else() -> None:
-    assert texts.marked("a ⟦hit⟧ <i> ⟧⟦ ⟦open") == "<bdi>a <mark>hit</mark> &lt;i&gt;  open</bdi>"
+    parts = [TextPart("a ", is_match=False), TextPart("<hit>", is_match=True), TextPart(" <i>", is_match=False)]
+    assert texts.marked(parts) == "<bdi>a <mark>&lt;hit&gt;</mark> &lt;i&gt;</bdi>"
 
 
 def test_a_lead_does_not_repeat_its_title() -> None:

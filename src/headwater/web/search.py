@@ -1,35 +1,35 @@
 """The page Search."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 
 from headwater.api.errors import find_status
 from headwater.core.dates import parse_moment
 from headwater.core.errors import HeadwaterError
-from headwater.documents.operations import ContentFilter
+from headwater.search.operations import LONGEST_QUERY, ContentFilter
 from headwater.web.texts import query_string
 from headwater.web.view import View
 
 _HITS = 20
-_LAST_PAGE = 500
 _LONGEST = 500
 
 
 def add_pages(app: FastAPI, view: View) -> None:
     """Add the page."""
-    documents = view.operations.documents
+    search = view.operations.search
 
     @app.get("/search")
     async def show(
         request: Request,
-        q: Annotated[str, Query(max_length=_LONGEST)] = "",
+        q: Annotated[str, Query(max_length=LONGEST_QUERY)] = "",
         source: Annotated[str, Query(max_length=_LONGEST)] = "",
         category: Annotated[str, Query(max_length=_LONGEST)] = "",
         topic: Annotated[str, Query(max_length=_LONGEST)] = "",
         language: Annotated[str, Query(max_length=20)] = "",
         since: Annotated[str, Query(max_length=40)] = "",
-        page: Annotated[int, Query(ge=1, le=_LAST_PAGE)] = 1,
+        sort: Literal["best", "newest"] = "best",
+        cursor: Annotated[str, Query(max_length=_LONGEST)] = "",
     ) -> Response:
         chosen = {"source": source, "category": category, "topic": topic, "language": language, "since": since}
         chosen = {name: value.strip() for name, value in chosen.items()}
@@ -45,12 +45,14 @@ def add_pages(app: FastAPI, view: View) -> None:
                     chosen["language"] or None,
                     moment,
                 )
-                found = await documents.search(words, only, limit=_HITS, offset=(page - 1) * _HITS)
+                newest_first = sort == "newest"
+                found = await search.find(words, only, limit=_HITS, cursor=cursor or None, newest_first=newest_first)
             except HeadwaterError as error:
                 refusal, status = str(error), find_status(error.reason)
 
         def link(**changes: object) -> str:
-            return request.url.path + query_string(q=words, **(chosen | changes))
+            order = {} if sort == "best" else {"sort": sort}
+            return request.url.path + query_string(q=words, **(chosen | order | changes))
 
         return view.page(
             request,
@@ -62,7 +64,7 @@ def add_pages(app: FastAPI, view: View) -> None:
             found=found,
             refusal=refusal,
             link=link,
-            first_number=(page - 1) * _HITS + 1,
-            first=link() if page > 1 else "",
-            next=link(page=page + 1) if found and found.total > page * _HITS and page < _LAST_PAGE else "",
+            sort=sort,
+            first=link() if cursor else "",
+            next=link(cursor=found.next) if found and found.next else "",
         )

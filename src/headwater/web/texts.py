@@ -1,6 +1,7 @@
 """Texts and addresses from outside, as parts of a page that cannot act: filters of the templates."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 from urllib.parse import urlencode, urlsplit
@@ -8,12 +9,12 @@ from urllib.parse import urlencode, urlsplit
 from markupsafe import Markup, escape
 
 from headwater.core.text import format_distance
+from headwater.search.operations import TextPart
 
 # A terminal reads these sequences as commands. A browser shows their letters, which are noise.
 _TERMINAL_SEQUENCE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
 # Control characters, and the marks that change the direction of the text around them. Joiners stay: scripts need them.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-_HIT = re.compile("⟦([^⟦⟧]*)⟧")
 _LEAD_CHARACTERS = 200
 _ELLIPSIS = "…"
 
@@ -61,11 +62,10 @@ def outside(url: object, label: object = None, limit: int = 100) -> Markup:
     return Markup('<a href="{}" class="outside" rel="noopener noreferrer nofollow">{}</a>').format(clean(url), shown)
 
 
-def marked(text: object) -> Markup:
-    """Return the words around the hits of a search. The hits are between ⟦ and ⟧."""
-    line = str(escape(" ".join(clean(text).split())))
-    found = _HIT.sub(r"<mark>\1</mark>", line).replace("⟦", "").replace("⟧", "")
-    return Markup(f"<bdi>{found}</bdi>")  # noqa: S704 - escaped above
+def marked(parts: Sequence[TextPart]) -> Markup:
+    """Return the words around the matches of a search, with the matches marked."""
+    shown = [(Markup("<mark>{}</mark>") if part.is_match else Markup("{}")).format(clean(part.text)) for part in parts]
+    return Markup("<bdi>{}</bdi>").format(Markup("").join(shown))
 
 
 def commands(text: object) -> Markup:
