@@ -45,14 +45,16 @@ class Simulation:
         self._ahead += length
 
     async def run(self, length: timedelta, grain: timedelta = timedelta(0)) -> None:
-        """Run the program for some simulated time. Events within one `grain` happen together."""
+        """Run the program for some simulated time. Events within one `grain` happen together, at its end."""
         end = self.now + length
         async with self._program():
-            while self.now < end:
+            while True:
                 ((event, is_busy),) = await self._harness.rows(_NEXT_EVENT)
                 if is_busy or (event and event <= self.now):
                     await asyncio.sleep(0.005)
                     continue
+                if self.now >= end:
+                    return
                 self.step(max(min(event or end, end) - self.now, min(grain, end - self.now)))
 
     @contextlib.asynccontextmanager

@@ -26,6 +26,7 @@ from headwater.db.sources import PollClaim, PollOutcome
 from headwater.discovery.decide import Failed, Read, is_failed_wait, is_overflow, plan_next_poll
 from headwater.discovery.discover import DiscoveryRunner, keep_lease
 from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResult
+from headwater.feeds.flaws import read_flaws
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
 from headwater.politeness.worker_slots import WorkerSlot
@@ -96,6 +97,7 @@ class Poller:
         except asyncio.CancelledError:
             await asyncio.shield(self._end_cancelled(found))
             raise
+        _log_flaws(found)
         has_more = run or found.items or found.learned or found.saved.items or claim.fetch_profile != profile
         if not has_more:
             return await self._end_unchanged(found)
@@ -328,6 +330,14 @@ async def _save_learned(connection: Connection, source: Source, learned: Mapping
         return
     await sources.merge_settings(connection, source.id, learned)
     log.info("learned", source=source.name, **learned)
+
+
+def _log_flaws(found: DiscoveryResult) -> None:
+    """Log the flaws of a feed when they change."""
+    flaws, before = (read_flaws(state.get("flaws")) for state in (found.state, found.claim.state))
+    if flaws != before:
+        level = log.warning if flaws else log.info
+        level("feed.flawed", source=found.claim.source.name, flaws=list(map(str, flaws)), before=list(map(str, before)))
 
 
 async def _release_run(connection: Connection, run: RunClaim, ending: RunEnding, now: datetime) -> None:
