@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search fuzz soak docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search fuzz soak audit docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract, -pdf, -pipeline and -search measure a part"
 	@echo "make fuzz    set up, then read changed inputs with each parser (ARGS=\"--target feed --seconds 300\")"
 	@echo "make soak    set up, then crawl for 10 minutes with kills and faults, and count what is lost (ARGS=\"--seconds 30\")"
+	@echo "make audit   set up, then list the licences of the locked packages, and their known faults from a folder of advisories"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
@@ -69,6 +70,9 @@ bench-pipeline: setup
 
 fuzz: setup
 	@$(BIN)/python -m tools.fuzz $(ARGS)
+
+audit: setup
+	@$(BIN)/python -m tools.audit $(ARGS)
 
 soak: setup
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.faults.soak $(ARGS)
