@@ -17,6 +17,11 @@ from tests.program import address_of, forked, wait_until
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 HALF_OPEN = 3000
+BODY = b'{"urls": ["http://news.test/"]}'
+SUBMIT = (
+    f"POST /frontier/urls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
+).encode()
 
 
 @pytest.fixture
@@ -104,12 +109,22 @@ async def test_headers_that_take_too_long_end_the_connection(api: Api, monkeypat
 
 async def test_a_body_that_takes_too_long_ends_the_connection(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "BODY_SECONDS", 0.2)
-    head = (
-        f"POST /frontier/urls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
-    )
-    async with connect(api, head.encode() + b"{") as (reader, _):
+    async with connect(api, SUBMIT + b"{") as (reader, _):
         assert await is_closed(reader)
     assert (await api.get("/health"))[0] == 200
+
+
+async def test_the_limit_of_headers_ends_with_the_headers_of_a_request_that_was_sent_early(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
+    async with connect(api, REQUEST + b"\r\n" + SUBMIT) as (reader, writer):
+        assert b"200" in await reader.readline()
+        async with connect(api, b"") as (later, _):
+            assert await is_closed(later)  # the limit has passed
+        writer.write(BODY)
+        answers = await reader.readuntil(b'"has_fetcher"')
+        assert answers.count(b"HTTP/1.1 200") == 1
 
 
 async def test_a_client_that_does_not_read_its_answer_is_disconnected(
@@ -134,18 +149,13 @@ async def test_a_connection_that_works_is_not_closed_to_make_room(
 ) -> None:
     """The connection that has waited longest without a request is closed."""
     monkeypatch.setattr(server, "_MOST_CONNECTIONS", 3)
-    body = b'{"urls": ["http://news.test/"]}'
-    head = (
-        f"POST /frontier/urls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
     async with open_api(api_settings) as api, contextlib.AsyncExitStack() as stack:
-        working, to_working = await stack.enter_async_context(connect(api, head.encode()))
+        working, to_working = await stack.enter_async_context(connect(api, SUBMIT))
         oldest, _ = await stack.enter_async_context(connect(api, REQUEST))
         newer, to_newer = await stack.enter_async_context(connect(api, REQUEST))
         await stack.enter_async_context(connect(api, REQUEST))
         assert await is_closed(oldest)
         to_newer.write(b"\r\n")
         assert b"200" in await newer.readline()
-        to_working.write(body)
+        to_working.write(BODY)
         assert b"200" in await working.readline()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.core import setting_values
 from headwater.core.access import FailureLimit, Scope, check_token
 
 
@@ -47,3 +48,14 @@ def test_a_million_peers_take_no_more_memory_than_a_thousand() -> None:
     for number in range(5000):
         limit.count(f"peer {number}", float(number))
     assert len(limit._peers) == 1000
+
+
+def test_allowed_hosts_are_names_and_addresses_without_ports() -> None:
+    assert setting_values.hosts("Headwater.example.org., [2001:db8::1],192.0.2.7") == (
+        "headwater.example.org",
+        "2001:db8::1",
+        "192.0.2.7",
+    )
+    for bad in ("a b", "*", "*.example.org", "example.org:443", "http://example.org", "a..b", "[::1]:80"):
+        with pytest.raises(ValueError, match="host name"):
+            setting_values.hosts(bad)

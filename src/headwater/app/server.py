@@ -117,6 +117,9 @@ class _LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
         super().data_received(data)
+        self._follow_request()
+
+    def _follow_request(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             return  # the headers are not complete
         if self in self.config.waiting:
@@ -126,9 +129,10 @@ class _LimitedProtocol(H11Protocol):
             self._set_read_deadline(None)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request, or begin the one that the client has sent already."""
         self._wait_for_headers()
         super().on_response_complete()
+        self._follow_request()
 
     def pause_writing(self) -> None:
         """Wait for the client to read."""
