@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search fuzz soak audit docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search fuzz soak audit docs screenshots lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make soak    set up, then crawl for 10 minutes with kills and faults, and count what is lost (ARGS=\"--seconds 30\")"
 	@echo "make audit   set up, then list the licences of the locked packages, and their known faults from a folder of advisories"
 	@echo "make docs    write the generated parts of docs/ anew"
+	@echo "make screenshots   save a picture of each page of the demo in docs/img (needs Chromium)"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
 setup: $(STAMP)
@@ -83,6 +84,9 @@ bench-search: setup
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md
 	@$(BIN)/python -m tools.write_glossary
+
+screenshots: setup
+	@$(BIN)/python -m tools.screenshots $(ARGS)
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.txt

@@ -13,11 +13,11 @@ from headwater.web.texts import clean, shorten
 _WIDTH = 400
 _STEP = 46
 _TOP = 20
-_LINE = 88  # the place of the line
+_LINE = 102  # the place of the line
 _TEXT = _LINE + 20
 _RADIUS = 6
-_TITLE_CHARACTERS = 40
-_NOTE_CHARACTERS = 46
+_TITLE_CHARACTERS = 36
+_NOTE_CHARACTERS = 42
 
 
 @dataclass(frozen=True, slots=True)

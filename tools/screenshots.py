@@ -1,0 +1,88 @@
+"""Save a picture of each page of the demo into docs/img: python -m tools.screenshots [NAME...]."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+from headwater.browser.chromium import find_program
+
+FOLDER = Path(__file__).parents[1] / "docs" / "img"
+WIDTHS = {1280: 860, 390: 844}
+SCHEMES = ("light", "dark")
+COLOURS = 128
+# The pages by name.
+PAGES = {
+    "today": "/ui/today",
+    "since": "/ui/since",
+    "document": "/ui/documents/{document}",
+    "search": "/ui/search?q=flood+barrier",
+    "why": "/ui/why?url=http://canal.demo.test/news/barges-wait-for-water",
+    "submit": "/ui/submit",
+    "sign-in": "/ui/sign-in",
+}
+_SIGNED_OUT = {"sign-in"}
+_DOCUMENT = "Flood barrier on the Wend passes its first full test"
+
+
+def save_pictures(names: list[str]) -> None:
+    """Run the demo as a program of its own, and save the pictures of its pages."""
+    program = find_program()
+    if program is None:
+        raise SystemExit("Chromium is not installed (apt-get install chromium)")
+    with tempfile.TemporaryDirectory(prefix="headwater-screenshots-") as folder:
+        command = [sys.executable, "-c", "from headwater.cli import main; main()", "demo", "--serve", "--data", folder]
+        print("running the demo")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+            try:
+                base = _read_address(demo)
+                token = (Path(folder) / "api-token").read_text(encoding="ascii").strip()
+                with sync_playwright() as playwright:
+                    browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+                    for width in WIDTHS:
+                        for scheme in SCHEMES:
+                            _save_window(browser, base, token, names, width, scheme)
+                    browser.close()
+            finally:
+                demo.send_signal(signal.SIGTERM)
+
+
+def _read_address(demo: subprocess.Popen[str]) -> str:
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if found := re.match(r"Headwater listens on (\S+) ", line):
+            return found[1]
+    raise SystemExit("The demo ended before it served its pages.")
+
+
+def _save_window(browser: Browser, base: str, token: str, names: list[str], width: int, scheme: str) -> None:
+    context = browser.new_context(
+        base_url=base,
+        viewport={"width": width, "height": WIDTHS[width]},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    page = context.new_page()
+    document = page.request.get(f"/search?q={_DOCUMENT}").json()["hits"][0]["id"]
+    for name in [*(_SIGNED_OUT & set(names)), *(one for one in names if one not in _SIGNED_OUT)]:
+        if name not in _SIGNED_OUT and not context.cookies():
+            page.goto("/ui/sign-in")
+            page.fill("input[name=token]", token)
+            page.click("main button")
+        page.goto(PAGES[name].format(document=document))
+        page.wait_for_timeout(300)  # the live parts load once
+        picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+        file = FOLDER / f"{name}-{scheme}-{width}.png"
+        picture.save(file, optimize=True)
+        print(f"{file.relative_to(FOLDER.parents[1])}  {file.stat().st_size / 1000:.0f} kB")
+    context.close()
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    save_pictures(sys.argv[1:] or list(PAGES))
