@@ -206,6 +206,8 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "release_polled_hosts": (keys, tokens, [NOW] * len(ids), [0] * len(ids), nothing, nothing, True),
         "lease_hosts": (keys, tokens, NOW, "me", SOON, 1000),
         "set_next_work": (keys,),
+        "revive_hosts": (ids,),
+        "save_failure": (keys[0], NOW, 1, "dns", NOW, SOON),
         "get_next_ready": (NOW,),
         "lock_expired_claims": (NOW, 500),
         "lock_expired_hosts": (NOW, 500),

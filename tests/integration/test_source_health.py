@@ -1,7 +1,7 @@
 """The health of a source reports the truth about its host, its feed and its interval (spec 3.2, 11.3, issue 20)."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from email.utils import format_datetime
 
 import pytest
@@ -12,6 +12,7 @@ from headwater.app.roles import run_in_background
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.feeds.flaws import FeedFlaw
+from headwater.http.client import OfflineDetector
 from headwater.sources.health import SourceMethod
 from tests.database_state import backdate, items, make_polls_due
 from tests.harness import AppHarness, open_harness
@@ -115,6 +116,35 @@ async def test_a_short_wait_for_a_busy_host_is_no_failure(site: Site, harness: A
     assert (polled.deferred, polled.has_failed, polled.errors) == (True, False, 0)
     main = await harness.method()
     assert (main.health, main.consecutive_errors) == ("on_time", 0)
+
+
+async def test_an_outage_of_our_own_network_is_charged_to_no_source_and_no_host(
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 3.2, 11.3."""
+    await add(harness, site)
+
+    async def is_offline(self: OfflineDetector, error: Exception, host: str) -> bool:
+        return True
+
+    monkeypatch.setattr(OfflineDetector, "is_offline", is_offline)
+    await harness.execute("UPDATE host_state SET robots_fetched_at = NULL")
+    await site.go_away()
+    polled = await harness.poll("news.test")
+    assert (polled.reason, polled.errors) == (Reason.OFFLINE, 0)
+    main = await harness.method()
+    assert (main.health, main.consecutive_errors, main.failing_since) == ("on_time", 0, None)
+    host = await harness.operations.frontier.get_host("news.test")
+    assert (host.blocked_reason, host.failure, host.silent_since) == (None, None, None)
+
+
+async def test_a_failed_backfill_is_not_called_a_failure_on_our_side(site: Site, harness: AppHarness) -> None:
+    """Issue 20: health reports the truth."""
+    await add(harness, site)
+    await harness.operations.sources.backfill("news.test", date(2024, 1, 1))
+    sitemaps = await harness.method(method="sitemap")
+    assert (sitemaps.last_reason, sitemaps.last_error is not None) == (Reason.NOT_FOUND, True)
+    assert "on our side" not in sitemaps.why
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from headwater.core.backoff import read_requested_delay
 from headwater.core.poll import FIRST_GAP, AdaptiveInterval, PollPlan, RequestedDelay, first_poll_at
+from headwater.core.reasons import Reason
 from headwater.core.text import format_duration
 from headwater.discovery.decide import (
     LONGEST_REQUESTED_WAIT,
     Failed,
     Read,
     interval_limits,
+    is_failed_wait,
     is_overflow,
     plan_next_poll,
 )
@@ -60,6 +62,43 @@ def plan(
         requested_delay=delay,
         chance=chance,
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits", "unread", "expected"),
+    [
+        (Reason.HOST_BUSY, timedelta(seconds=30), timedelta(minutes=20), False),
+        (Reason.CONNECTION_LOST, timedelta(seconds=1), timedelta(minutes=20), False),
+        (Reason.HOST_BUSY, timedelta(minutes=10), timedelta(minutes=20), True),
+        (Reason.HOST_BUSY, timedelta(seconds=30), timedelta(hours=2), True),
+        (Reason.HOST_CLOSED, timedelta(seconds=30), timedelta(minutes=20), True),
+        (Reason.ROBOTS_UNREACHABLE, timedelta(minutes=10), timedelta(0), True),
+        (Reason.HOST_GONE, timedelta(hours=24), timedelta(0), True),
+    ],
+)
+def test_a_poll_that_is_put_off_has_failed_unless_its_host_is_busy_for_a_short_time(
+    reason: Reason, waits: timedelta, unread: timedelta, expected: bool
+) -> None:
+    """Spec 11.3."""
+    assert is_failed_wait(reason, waits, unread, QUARTER) is expected
+
+
+@given(outcomes, adaptives, errors_before)
+def test_a_manual_poll_adapts_nothing(outcome: Read | Failed, adaptive: AdaptiveInterval | None, errors: int) -> None:
+    """Issue 20."""
+    planned = plan_next_poll(
+        NOW,
+        base=QUARTER,
+        adaptive_interval=adaptive,
+        errors=errors,
+        outcome=outcome,
+        requested_delay=None,
+        chance=0.0,
+        is_manual=True,
+    )
+    first = AdaptiveInterval() if isinstance(outcome, Read) else None
+    assert planned.adaptive_interval == (adaptive or first)
+    assert planned.errors <= max(errors, 1)
 
 
 def wait(outcome: Read | Failed, **given: object) -> timedelta:

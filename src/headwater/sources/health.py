@@ -11,6 +11,7 @@ import msgspec
 from headwater.core import cron
 from headwater.core.errors import HeadwaterError
 from headwater.core.poll import OlderPages, describe_older
+from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.record import extend, record
 from headwater.core.redirect_history import RedirectHistory
 from headwater.core.source import Method
@@ -115,6 +116,7 @@ class PollHistory:
     consecutive_errors: int = 0
     failing_since: datetime | None = None
     last_error: str | None = None  # None: the last poll succeeded
+    last_reason: str | None = None
     last_new_at: datetime | None = None
     usual_gap: timedelta | None = None  # between two new items
     flaws: Sequence[FeedFlaw] = ()  # of the feed as it was read last
@@ -136,7 +138,7 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
         parts = (failed, history.last_error, _format_next(history, now))
         return HealthReport(SourceHealth.FAILING, " ".join(filter(None, parts)))
     if history.last_error is not None and now - (history.last_success_at or history.added_at) > _OUR_FAILURES:
-        why = f"{_format_last_success(history, now).capitalize()}. {_explain_our_failure(history)}"
+        why = f"{_format_last_success(history, now).capitalize()}. {_explain_uncharged(history)}"
         return HealthReport(SourceHealth.FAILING, why)
     overdue = now - history.next_poll_at if history.next_poll_at and not history.polling else timedelta(0)
     if overdue > _LATE_AFTER + 2 * check_interval:
@@ -156,11 +158,13 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
         why = f"It has had no new item for {format_duration(silence)}.{usual} Its polls succeed."
         return HealthReport(SourceHealth.SILENT, why)
     why = f"Polled {_format_ago(history.last_polled_at, now)}. {_format_next(history, now)}"
-    return HealthReport(SourceHealth.ON_TIME, f"{why} {_explain_our_failure(history)}" if history.last_error else why)
+    return HealthReport(SourceHealth.ON_TIME, f"{why} {_explain_uncharged(history)}" if history.last_error else why)
 
 
-def _explain_our_failure(history: PollHistory) -> str:
-    return f"The last poll failed on our side: {history.last_error}"
+def _explain_uncharged(history: PollHistory) -> str:
+    """Explain a failure that is not charged: it was our own, or the method was read only on request."""
+    is_ours = history.last_reason is not None and Reason.of(history.last_reason).kind is ReasonClass.OURS
+    return f"The last poll failed{' on our side' if is_ours else ''}: {history.last_error}"
 
 
 def _format_last_success(history: PollHistory, now: datetime) -> str:

@@ -149,7 +149,7 @@ UPDATE host_state SET silent_since = $2, failures = $3, failure = $4, failed_at 
 -- name: revive_hosts
 -- Forget the failures of the hosts of URLs that ended because their host was gone. $1 ids of URLs
 UPDATE host_state SET silent_since = NULL, failures = 0, failure = NULL, failed_at = NULL, retry_at = NULL
-WHERE host = ANY (ARRAY(SELECT DISTINCT u.host FROM url_frontier u WHERE u.id = ANY ($1::bigint[]) AND u.reason = 'host_gone'))
+WHERE host = ANY (ARRAY(SELECT u.host FROM url_frontier u WHERE u.id = ANY ($1::bigint[]) AND u.reason = 'host_gone'))
 
 -- name: get_next_ready
 -- When the next host may be asked for a queued URL, without hosts that a poll has reserved. $1 now
