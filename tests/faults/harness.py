@@ -258,7 +258,7 @@ async def _prepare(harness: Harness) -> None:
     await schema.up(Settings(database_url=harness.database_url, data_dir=harness.data))
     await harness.execute(
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
-        "SELECT 's' || n, 'site', jsonb_build_object('feed_url', url), now() "
+        "SELECT 's' || n, 'site', jsonb_build_object('feed_url', url, 'concurrency', 100), now() "
         "FROM unnest($1::text[]) WITH ORDINALITY AS f (url, n) RETURNING id) "
         "INSERT INTO poll_state (source_id, next_poll_at) SELECT id, now() FROM added",
         [feed.url for feed in harness.swarm.expected.feeds.values()],

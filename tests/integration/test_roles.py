@@ -209,7 +209,7 @@ async def test_sigterm_releases_every_lease_within_ten_seconds(
     for url in slow:
         site.hanging.add(url)
     async with open_harness(settings) as harness:
-        await harness.operations.sources.add(FEED)
+        await harness.operations.sources.add(FEED, overrides={"concurrency": 10})
         await make_polls_due(harness, "main")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))

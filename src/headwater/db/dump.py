@@ -23,6 +23,7 @@ TABLES = (
     "schema_migrations",
     "sources",
     "poll_state",
+    "source_permits",
     "host_state",
     "url_frontier",
     "watches",

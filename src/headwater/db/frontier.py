@@ -126,6 +126,20 @@ async def claim_urls(
     return claims, idle
 
 
+async def give_back_claims(
+    connection: Connection, claims: Collection[Claim], ready_at: Collection[datetime], now: datetime
+) -> None:
+    """End claims as if they had not been made. Their hosts are ready again at the given times."""
+    await connection.execute(
+        query("give_back_claims"),
+        [claim.url_id for claim in claims],
+        [claim.host.politeness_key for claim in claims],
+        [claim.lease.token for claim in claims],
+        ready_at,
+        now,
+    )
+
+
 async def lock_claims(connection: Connection, claims: Collection[Claim]) -> dict[int, bool]:
     """Lock the claims that are still their holder's until the transaction ends.
 

@@ -139,6 +139,8 @@ def parse_fetch_profile(source: str, stored: str) -> FetchProfile:
 async def save_fetch_profile(connection: Connection, source_id: int, profile: Mapping[str, Any]) -> None:
     """Save a fetch profile: its pages and the next poll use it."""
     await connection.execute(query("save_fetch_profile"), source_id, profile)
+    if (concurrency := profile.get("concurrency")) is not None:
+        await connection.execute(query("save_permits"), source_id, concurrency)
 
 
 def unknown_source(name: str) -> OperatorError:

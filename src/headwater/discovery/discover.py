@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 
@@ -20,8 +20,9 @@ from headwater.db.pool import AWAY, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, FoundItem
-from headwater.politeness.gate import Gate
+from headwater.politeness.gate import PATIENCE, Gate
 from headwater.politeness.request_rate import RequestRate
+from headwater.politeness.source_permits import SourcePermits
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import check_item, refuse_shared_paths
@@ -42,6 +43,7 @@ class DiscoveryRunner:
     sandbox: Sandbox
     clock: Clock
     writer: DiscoveryWriter
+    permits: SourcePermits
 
     async def execute(self, found: DiscoveryResult, slot: WorkerSlot | None) -> None:
         """Run the kind, and collect its results in `found`, also if it fails. A kind's fault is a HeadwaterError."""
@@ -51,9 +53,12 @@ class DiscoveryRunner:
         try:
             rate = RequestRate(self.database, self.clock, source.id, kind.gap, claim.first_request_at)
             profile = kind.fetch_profile(source.name)
-            http = Http(self.gate, self.sandbox, kind, rate, profile, while_waiting, slot)
+            longest = timedelta(seconds=kind.timeout.total) + PATIENCE + 2 * kind.gap
+            hold_permit = partial(self.permits.hold, source.id, longest, slot)
+            parts = (self.gate, self.sandbox, kind, rate, profile, while_waiting, slot)
+            http = Http(*parts, hold_permit=hold_permit)
             if found.visit:
-                http = VisitHttp(self.gate, self.sandbox, kind, rate, profile, while_waiting, slot, visit=found.visit)
+                http = VisitHttp(*parts, hold_permit=hold_permit, visit=found.visit)
             run = Run(
                 http,
                 found.state,

@@ -29,6 +29,7 @@ from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResul
 from headwater.feeds.flaws import read_flaws
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
+from headwater.politeness.source_permits import SourcePermits
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
@@ -56,7 +57,14 @@ class Poller:
         self.found_new = asyncio.Event()  # set when a poll has found a new item or URL
         key_of = politeness.KEYS[settings.politeness_scope]
         self._writer = DiscoveryWriter(database, clock, settings.timezone, key_of)
-        self._runner = DiscoveryRunner(database=database, gate=gate, sandbox=sandbox, clock=clock, writer=self._writer)
+        self._runner = DiscoveryRunner(
+            database=database,
+            gate=gate,
+            sandbox=sandbox,
+            clock=clock,
+            writer=self._writer,
+            permits=SourcePermits(database, clock),
+        )
         self._unchanged = Coalescer(self._finish_polls)
 
     async def poll(

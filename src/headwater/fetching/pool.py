@@ -3,21 +3,25 @@
 import asyncio
 import contextlib
 import heapq
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from uuid import UUID, uuid4
 
 import structlog
 
 from headwater.core.frontier import Claim
 from headwater.core.politeness import KEYS
-from headwater.db import hosts
+from headwater.db import frontier, hosts
 from headwater.db.context import DatabaseContext
+from headwater.db.permits import Permit
 from headwater.db.pool import AWAY, is_down
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import Fetcher, FetchResult
 from headwater.frontier.claim import Finish, claim
+from headwater.politeness.source_permits import SourcePermits
 
 log = structlog.get_logger()
 _BATCH = 64
@@ -25,6 +29,7 @@ _BATCH = 64
 # are ready, and for hosts that other processes released at most every _FOR_OTHERS seconds.
 _SHORT, _FOR_OTHERS, _LONG = 0.005, 0.05, 0.5
 _AFTER_FAULT = 1.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 60.0  # of a host whose source has no free permit
 
 
 @dataclass(eq=False)
@@ -43,6 +48,9 @@ class FetchPool:
         self._changed = asyncio.Event()
         self._open = 0  # claims that are not committed yet
         self._turns: list[datetime] = []  # a heap: when the hosts that we released may be asked again
+        self._permits = SourcePermits(self.context.database, self._clock)
+        self._held: dict[tuple[int, UUID], Permit] = {}  # by URL id and lease of the claim
+        self._pauses: dict[int, float] = {}  # seconds until a host is asked again, by source without a free permit
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Work until `stop`. Then finish the fetches that end within the grace and give the other claims back."""
@@ -85,17 +93,59 @@ class FetchPool:
             limit=free,
             default_delay_ms=settings.host_delay_ms,
         )
-        self._open += len(claims)
-        for claimed in claims:
+        permitted = await self._take_permits(claims) if claims else []
+        self._open += len(permitted)
+        for claimed in permitted:
             task = asyncio.create_task(self._fetch(claimed))
             self._fetches.add(task)
             task.add_done_callback(self._fetches.discard)
+        if len(permitted) < len(claims):
+            return _FOR_OTHERS
         if len(claims) == free:
             return _LONG
         ready_at = await self.context.database.run(hosts.get_next_ready, self._clock.now())
         if ready_at is None:
             return _LONG
         return min(_LONG, max(_FOR_OTHERS, (ready_at - self._clock.now()).total_seconds()))
+
+    async def _take_permits(self, claims: list[Claim]) -> list[Claim]:
+        """Return the claims whose sources have free permits. Give the others back."""
+        wanted = [Permit(one.source_id, uuid4(), one.lease.until) for one in claims]
+        try:
+            taken = await self._permits.take(wanted)
+        except AWAY as error:
+            log.warning("claim.without_permits", error=str(error))
+            taken = {permit.token for permit in wanted}
+        permitted: list[Claim] = []
+        refused: list[Claim] = []
+        for one, permit in zip(claims, wanted, strict=True):
+            if permit.token in taken:
+                self._held[one.url_id, one.lease.token] = permit
+                permitted.append(one)
+            else:
+                refused.append(one)
+        self._adapt_pauses(permitted, refused)
+        if refused:
+            await self._give_back(refused)
+        return permitted
+
+    def _adapt_pauses(self, permitted: list[Claim], refused: list[Claim]) -> None:
+        """Let the hosts of a source rest longer while it has no free permit, so that hosts of others are claimed."""
+        busy = {one.source_id for one in refused}
+        for source_id in busy:
+            self._pauses[source_id] = min(2 * self._pauses.get(source_id, _SHORTEST_PAUSE / 2), _LONGEST_PAUSE)
+        for source_id in {one.source_id for one in permitted} - busy:
+            if (pause := self._pauses.pop(source_id, 0)) > _SHORTEST_PAUSE:
+                self._pauses[source_id] = pause / 2
+
+    async def _give_back(self, claims: list[Claim]) -> None:
+        now = self._clock.now()
+        pauses = (self._pauses[one.source_id] * random.uniform(0.5, 1) for one in claims)  # noqa: S311 (it spreads claims)
+        ready_at = [now + timedelta(seconds=pause) for pause in pauses]
+        try:
+            await self.context.database.run(frontier.give_back_claims, claims, ready_at, now)
+        except AWAY as error:  # the leases end instead
+            log.warning("claim.not_given_back", error=str(error))
 
     async def _fetch(self, claimed: Claim) -> None:
         self._results.put_nowait(await self.fetcher.fetch(claimed))
@@ -110,6 +160,8 @@ class FetchPool:
                 log.info("fetch.done", url=done.claim.url, reason=str(done.outcome.reason), detail=done.outcome.detail)
                 if done.release.not_before < self._clock.now() + timedelta(seconds=_LONG):
                     heapq.heappush(self._turns, done.release.not_before)
+            if permits := [self._held.pop((one.finish.claim.url_id, one.finish.claim.lease.token)) for one in batch]:
+                await self._permits.free(permits)
             self._open -= len(batch)
             self._changed.set()
 

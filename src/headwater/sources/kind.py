@@ -58,7 +58,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     keep_days: int | None = None  # documents that were last fetched earlier are deleted; None: all are kept
     timeout: Timeout = Timeout()
     rate_per_second: float = 2.0  # its own requests; if a source sets it, it also limits the pages of one host
-    concurrency: int = 4  # its own requests at the same time
+    concurrency: int = 4  # its pages and its own requests at the same time, in all processes
     retry: Retry = Retry()
     user_agent: Literal["honest", "browser"] = "honest"
     needs_browser: bool = False
@@ -110,7 +110,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
     def fetch_profile_json(self, source: str) -> Mapping[str, Any]:
-        """Return the fetch profile, the gap, the selectors and the re-fetch policy as the database stores them."""
+        """Return the fetch profile and further settings of pages and requests as the database stores them."""
         profile = self.fetch_profile(source)
         return {
             "user_agent": profile.user_agent,
@@ -118,6 +118,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "budget": profile.budget,
             "needs_browser": profile.needs_browser,
             "stealth": profile.stealth,
+            "concurrency": self.concurrency,
             "gap": f"{self.gap.total_seconds()} seconds",
             "selectors": msgspec.to_builtins(self.selectors),
             "refetch": self.refetch,

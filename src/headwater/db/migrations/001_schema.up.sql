@@ -54,6 +54,15 @@ CREATE TABLE poll_state (
 CREATE INDEX poll_state_due ON poll_state (next_poll_at) WHERE lease_token IS NULL;
 CREATE INDEX poll_state_leased ON poll_state (lease_until) WHERE lease_token IS NOT NULL;
 
+-- The permits of a source. Each is for one page or one list request at a time. A source without permits has no limit.
+CREATE TABLE source_permits (
+    source_id   int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    number      int NOT NULL CHECK (number >= 1),
+    token       uuid,   -- of the request that has the permit
+    used_until  timestamptz NOT NULL DEFAULT '-infinity',   -- then it is free, also if its process died
+    PRIMARY KEY (source_id, number)
+) WITH (fillfactor = 50);
+
 -- Frontier -----------------------------------------------------------------------------------------------------------
 
 -- Hosts: politeness survives restarts and holds for all workers on all machines.

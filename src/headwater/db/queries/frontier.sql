@@ -114,6 +114,20 @@ LEFT JOIN LATERAL (
     FROM host_state r WHERE r.host = leased.host LIMIT 1
 ) own ON true
 
+-- name: give_back_claims
+-- End claims as if they had not been made. Their hosts are ready again at the given times. Arrays: $1 url ids, $2 politeness keys,
+-- $3 tokens, $4 when the hosts are ready; $5 now
+WITH freed AS (
+    UPDATE frontier_queue q
+    SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(q.attempts - 1, 0)
+    FROM unnest($1::bigint[], $3::uuid[]) AS g (url_id, token)
+    WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND q.lease_token = g.token
+)
+UPDATE host_state k
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, not_before = $5, ready_at = greatest(g.ready_at, k.closed_until)
+FROM unnest($2::text[], $3::uuid[], $4::timestamptz[]) AS g (host, token, ready_at)
+WHERE k.host = ANY ($2) AND k.host = g.host AND k.lease_token = g.token
+
 -- name: lock_claims
 -- The fence: lock the given claims that are still their holder's until the transaction ends. A page is watched by a policy
 -- of its own or by that of its source. $1 url ids, $2 tokens

@@ -15,6 +15,8 @@ class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     origin: ClassVar[Origin] = Origin.MANUAL
 
+    concurrency: int = 100  # its URLs are of many sites
+
     def methods(self, interval: timedelta) -> Intervals:
         """Return no methods."""
         del interval
