@@ -21,7 +21,7 @@ from headwater.changes.webhooks import LONGEST_SECONDS
 from headwater.core.settings import Settings
 from headwater.db import changes
 from headwater.db.pool import Database
-from tests.api import open_api
+from tests.api import TOKEN, open_api
 from tests.harness import open_harness
 from tests.integration.test_webhooks import delivering, until_settled
 from tests.stored_rows import HOST, write_all
@@ -77,19 +77,21 @@ async def test_the_consumer_reads_every_document_and_continues_after_a_kill(
 async def test_the_consumer_continues_when_the_program_is_restarted(
     tmp_path: Path, database: Database, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 8.5; a consumer with a bad cursor ends."""
-    settings = make_settings(listen_port=free_port())
+    """Spec 8.5, 11.8: also with a token. A consumer with a bad cursor ends, and one without the token."""
+    settings = make_settings(listen_port=free_port(), api_token=TOKEN, allowed_hosts=("headwater.example.org",))
+    (tmp_path / "token.txt").write_text(f"{TOKEN}\n")
     await write_all(database, "a")
     async with contextlib.AsyncExitStack() as stack:
         async with open_api(settings) as api:
-            consumer = await stack.enter_async_context(running(CONSUMER, tmp_path, api.base, "cursor.txt"))
+            consumer = await stack.enter_async_context(running(CONSUMER, tmp_path, api.base, "cursor.txt", "token.txt"))
             assert await lines(consumer, 1) == [f"new {HOST}/a 5"]
         await write_all(database, "b")
         async with open_api(settings):
             assert await lines(consumer, 1) == [f"new {HOST}/b 5"]
             (tmp_path / "other.txt").write_text("nonsense")
-            async with running(CONSUMER, tmp_path, api.base, "other.txt") as refused, asyncio.timeout(30):
-                assert await refused.wait() == 1
+            for words in (("other.txt", "token.txt"), ("cursor.txt",)):
+                async with running(CONSUMER, tmp_path, api.base, *words) as refused, asyncio.timeout(30):
+                    assert await refused.wait() == 1
 
 
 def test_the_consumer_has_at_most_twenty_lines() -> None:
