@@ -4,19 +4,22 @@ import asyncio
 import contextlib
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from headwater.app import server
 from headwater.core.settings import Settings
 from tests.api import TOKEN, Api, open_api
-from tests.program import address_of, forked, wait_until
+from tests.program import PROGRAM, address_of, environment, forked, wait_until
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 HALF_OPEN = 3000
+FEW_FILES = 256
 BODY = b'{"urls": ["http://news.test/"]}'
 SUBMIT = (
     f"POST /frontier/urls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -71,6 +74,25 @@ def test_3000_half_open_connections_leave_health_under_100_ms_and_the_log_short(
         program.send_signal(signal.SIGTERM)
         _, log = program.communicate()
     assert log.count("\n") < 100, log[:2000]
+
+
+def test_connections_leave_three_quarters_of_the_descriptors_for_our_own_work(
+    tmp_path: Path, make_settings: Callable[..., Settings]
+) -> None:
+    """Issue 21."""
+    settings = make_settings()
+    given = environment(data_dir=settings.data_dir, database_url=settings.database_url, listen_port=0)
+    limited = ["sh", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "-", *PROGRAM, "up"]
+    with subprocess.Popen(limited, cwd=tmp_path, env=given, text=True, stdout=PIPE, stderr=PIPE) as program:
+        port = int(address_of(program).rpartition(":")[2])
+        files = Path(f"/proc/{program.pid}/fd")
+        before = len(list(files.iterdir()))
+        with half_open(port, 2 * FEW_FILES):
+            wait_until(lambda: time_health(port) < 1)
+            assert len(list(files.iterdir())) - before <= FEW_FILES // 4
+        program.send_signal(signal.SIGTERM)
+        _, log = program.communicate()
+    assert "open files" not in log
 
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:

@@ -19,7 +19,8 @@ BODY_SECONDS = 120.0  # from the headers to the end of the body
 WRITE_SECONDS = 60.0  # while a reader takes no byte of a long answer
 _MOST_CONNECTIONS = 512
 _SHARE_OF_FILES = 4  # connections may take a quarter of the descriptors; the rest is for our own work
-_BACKLOG = 512
+_BACKLOG = 512  # connections that wait to be accepted
+_ACCEPTED_AT_ONCE = 16  # before any of them is served, or closed to make room
 _HEADER_BYTES = 64 * 1024
 
 
@@ -71,6 +72,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve. asyncio has one number for the queue and for the connections that it accepts at once."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+
 
 class _LimitedConfig(uvicorn.Config):
     """The settings of the server, and its connections without a request."""
@@ -84,7 +91,7 @@ class _LimitedConfig(uvicorn.Config):
             log_config=None,
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
+            backlog=_ACCEPTED_AT_ONCE,
             h11_max_incomplete_event_size=_HEADER_BYTES,
             timeout_graceful_shutdown=3,
         )
