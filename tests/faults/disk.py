@@ -19,11 +19,16 @@ class Disk:
         """Make the disk larger."""
         subprocess.run(["mount", "-o", f"remount,size={size}", self.folder], check=True)
 
+    def make_read_only(self, *, read_only: bool = True) -> None:
+        """Refuse all writes, as the kernel does after an error of the disk; or allow them again."""
+        option = f"remount,{'ro' if read_only else 'rw'}"
+        subprocess.run(["mount", "-o", option, self.folder], check=True)
+
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str = "320k") -> Iterator[Disk]:
     """Mount a disk, by default with space for about eighty files."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("may not mount a disk here (needs root)")

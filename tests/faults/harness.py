@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from headwater.app import schema
 from headwater.core.settings import Settings
 from tests.database_clock import make_clock, step_clock
 from tests.faults.network import Network
-from tests.faults.swarm import Swarm
+from tests.faults.swarm import TROUBLES, Swarm, Trouble, untroubled
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
 from tests.fork_server import ForkServer, Order, Program
 from tests.program import environment
@@ -70,14 +70,19 @@ class Harness:
         return quick | self.overrides
 
     async def start(
-        self, *words: str, point: str | None = None, plant: str | None = None, **settings: object
+        self,
+        *words: str,
+        point: str | None = None,
+        plant: str | None = None,
+        namespace: str | None = None,
+        **settings: object,
     ) -> Program:
         """Start a program; with a `point` it kills itself there, with a `plant` it has that bug."""
         order = Order(
             (point or "-", plant or "-", *words),
             str(self.folder),
             environment(**self.settings() | settings),
-            self.namespace,
+            namespace or self.namespace,
         )
         program = await asyncio.to_thread(self.fork_server.start, order)
         self.programs[program] = words
@@ -125,6 +130,10 @@ class Harness:
         """Let the database's clock jump past all leases, and pauses of hosts, while nothing runs that goes by it."""
         assert not self.programs
         await step_clock(self.database_url, LEASE_SECONDS)
+
+    async def release_hosts(self) -> None:
+        """Release all hosts, as an operator does: one that did not answer gets no request for ten minutes."""
+        assert await self.run("frontier", "release", "--all", "--yes") == 0
 
     async def freeze(self, program: Program) -> None:
         """Stop a program in its tracks, as when a laptop's lid is closed, at a moment when it has something claimed."""
@@ -229,6 +238,7 @@ async def open_harness(
     delay_ms: int = 50,
     plain: bool = False,
     programs: Iterable[str] = (),
+    troubles: Sequence[Trouble] = TROUBLES,
     network: Network | None = None,
     **overrides: object,
 ) -> AsyncIterator[Harness]:
@@ -238,7 +248,8 @@ async def open_harness(
     """
     where: dict[str, Any] = {"ip": network.web_address, "listen": network.listen} if network else {}
     namespace = network.for_programs if network else None
-    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, plain=plain, **where) as swarm:
+    troubles = [untroubled] if plain else troubles
+    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, troubles=troubles, **where) as swarm:
         harness = Harness(folder, swarm, database_url, fork_server, delay_ms, overrides, namespace)
         try:
             await _prepare(harness)

@@ -1,4 +1,4 @@
-"""A network of two namespaces, one for programs and one for the web, with a cable that a test can cut."""
+"""A network of namespaces: one for the web, and one for each machine, whose cable a test can cut."""
 
 import contextlib
 import ctypes
@@ -13,20 +13,26 @@ from dataclasses import dataclass
 
 import pytest
 
-WEB, PROGRAMS = "192.0.2.1", "192.0.2.2"  # a range for documentation, which no host uses
+WEB = "192.0.2.1"  # the machines have the next ones of this range for documentation, which no host uses
 
 
 @dataclass(frozen=True)
 class Network:
-    """Two namespaces and a cable between them."""
+    """The namespaces, and a cable from each machine to the web's switch."""
 
     name: str
+    count: int = 1
     web_address: str = WEB
 
     @property
+    def machines(self) -> list[str]:
+        """The namespaces of the machines."""
+        return [f"{self.name}p{number}" for number in range(self.count)]
+
+    @property
     def for_programs(self) -> str:
-        """The namespace at the programs' end."""
-        return f"{self.name}p"
+        """The namespace of the first machine."""
+        return self.machines[0]
 
     def listen(self, address: tuple[str, int]) -> socket.socket:
         """Open a listening socket at the web's end, in a thread, because a thread cannot leave a namespace."""
@@ -37,13 +43,16 @@ class Network:
         enter(f"{self.name}w")
         return socket.create_server(address)
 
-    def cut(self) -> None:
-        """Cut the cable: packets are lost."""
-        _ip("-n", f"{self.name}w", "link", "set", "cable", "down")
+    def cut(self, machine: int = 0) -> None:
+        """Cut the cable of a machine: packets are lost."""
+        self._set_cable(machine, "down")
 
-    def restore(self) -> None:
+    def restore(self, machine: int = 0) -> None:
         """Restore the cable."""
-        _ip("-n", f"{self.name}w", "link", "set", "cable", "up")
+        self._set_cable(machine, "up")
+
+    def _set_cable(self, machine: int, state: str) -> None:
+        _ip("-n", f"{self.name}w", "link", "set", f"cable{machine}", state)
 
 
 def enter(namespace: str) -> None:
@@ -54,36 +63,30 @@ def enter(namespace: str) -> None:
 
 
 @contextlib.contextmanager
-def own_network() -> Iterator[Network]:
-    """Make the namespaces and the cable, and remove them."""
+def own_network(machines: int = 1) -> Iterator[Network]:
+    """Make the namespaces, the switch and the cables, and remove them."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("may not make a network here (needs root and iproute2)")
-    network = Network(f"hw{secrets.token_hex(3)}")
-    ends = {f"{network.name}w": WEB, f"{network.name}p": PROGRAMS}
+    network = Network(f"hw{secrets.token_hex(3)}", machines)
+    web = f"{network.name}w"
+    namespaces = [web, *network.machines]
     try:
-        for end in ends:
-            _ip("netns", "add", end)
-        _ip(
-            "-n",
-            f"{network.name}w",
-            "link",
-            "add",
-            "cable",
-            "type",
-            "veth",
-            "peer",
-            "cable",
-            "netns",
-            f"{network.name}p",
-        )
-        for end, address in ends.items():
-            _ip("-n", end, "addr", "add", f"{address}/30", "dev", "cable")
-            _ip("-n", end, "link", "set", "cable", "up")
-            _ip("-n", end, "link", "set", "lo", "up")
+        for name in namespaces:
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+        _ip("-n", web, "link", "add", "switch", "type", "bridge")
+        _ip("-n", web, "addr", "add", f"{WEB}/24", "dev", "switch")
+        _ip("-n", web, "link", "set", "switch", "up")
+        for number, name in enumerate(network.machines):
+            cable = f"cable{number}"
+            _ip("-n", web, "link", "add", cable, "type", "veth", "peer", "cable", "netns", name)
+            _ip("-n", web, "link", "set", cable, "master", "switch", "up")
+            _ip("-n", name, "addr", "add", f"192.0.2.{number + 2}/24", "dev", "cable")
+            _ip("-n", name, "link", "set", "cable", "up")
         yield network
     finally:
-        for end in ends:
-            _ip("netns", "del", end)
+        for name in namespaces:
+            _ip("netns", "del", name)
 
 
 def _ip(*words: str) -> None:

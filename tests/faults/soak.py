@@ -141,6 +141,7 @@ class Soak:
         await self.harness.swarm.stop()
         await asyncio.sleep(0.5)
         await self.harness.swarm.start()
+        await self.harness.release_hosts()
         self.figures.faults["web away"] += 1
 
     async def _step_clock(self) -> None:

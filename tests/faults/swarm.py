@@ -3,16 +3,32 @@
 Each host has a trouble of its own, which one in eight of its pages has; how each address must end is in the table too.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from html import escape
 from itertools import cycle, islice
 from typing import Any
 
+from aiohttp import web
+
 from headwater.core.reasons import Reason
-from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
+from headwater.demo.answers import (
+    always,
+    busy,
+    drip,
+    gzipped,
+    heals,
+    mislabelled,
+    redirect,
+    reset,
+    respond,
+    status,
+    truncated,
+    whole,
+)
 from headwater.demo.content import Part, Story
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
@@ -48,10 +64,10 @@ class Notice(Piece):
 class Swarm(DemoWeb):
     """`hosts` times `pages` articles in feeds on hosts of their own. The feeds do not list targets of redirects."""
 
-    def __init__(self, *, hosts: int, pages: int, feeds: int, plain: bool, **where: Any) -> None:
-        troubles = islice(cycle([untroubled] if plain else TROUBLES), hosts)
-        sites = [_site(host, pages, trouble) for host, trouble in enumerate(troubles)]
-        sites += [] if plain else [_away(sites)]
+    def __init__(self, *, hosts: int, pages: int, feeds: int, troubles: Sequence["Trouble"], **where: Any) -> None:
+        chosen = islice(cycle(troubles), hosts)
+        sites = [_site(host, pages, trouble) for host, trouble in enumerate(chosen)]
+        sites += [_away(sites)] if moved_away in troubles else []
         super().__init__(today=TODAY, sites=[*sites, *_feeds(sites, feeds)], **where)
         self.requests = deque()  # keeps all requests
         self.expected = expected_outcomes(self)
@@ -120,6 +136,30 @@ def but(**changes: Any) -> Trouble:
     return lambda piece: [replace(piece, **changes)]
 
 
+def lost_in_a_maze(piece: Piece) -> list[Piece]:
+    """Each page of a circle redirects to the next one."""
+    paths = [piece.path, *(f"/maze{number}{piece.path}" for number in range(6))]
+    hops = [replace(piece, path=path, listed=False, ends=Ends.NONE) for path in paths]
+    hops[0] = replace(piece, ends=Ends.REDIRECT_LIMIT)
+    return [replace(hop, answer=redirect(302, str(to))) for hop, to in zip(hops, paths[1:] + paths[1:2], strict=True)]
+
+
+def raw(*parts: bytes, repeated: bytes = b"") -> Callable[[web.BaseRequest], Any]:
+    """Answer with bytes that no HTTP library writes. The last part may have no end."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        for part in parts:
+            request.transport.write(part)
+        while repeated and not request.transport.is_closing():
+            request.transport.write(repeated * 1000)
+            await asyncio.sleep(0.001)
+        request.transport.close()
+        raise ConnectionAbortedError
+
+    return answer
+
+
 # No fault makes its client give up, because the web may notice late that the client has left.
 TROUBLES: tuple[Trouble, ...] = (
     but(answer=None, ends=Ends.NOT_FOUND),
@@ -137,4 +177,21 @@ TROUBLES: tuple[Trouble, ...] = (
     hidden,
     moved_within,
     moved_away,
+)
+# With these the client gives up, or gets nonsense.
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+HOSTILE: tuple[Trouble, ...] = (
+    but(answer=heals(drip)),
+    but(answer=heals(raw(_OK, repeated=b"X-Endless: more and more\r\n"), after=2)),
+    but(answer=heals(raw(b"HTTP/1.1 200 OK\r\nX-Endless: ", repeated=b"more and more "))),
+    but(answer=heals(raw(_OK, b"Content-Length: 10\r\nContent-Length: 20\r\n\r\n", b"x" * 20))),
+    but(answer=heals(raw(_OK, b"Content-Length: -1\r\n\r\nx"))),
+    but(answer=heals(raw(_OK, b"Content-Length: 500000\r\n\r\n", b"x" * 100))),
+    but(answer=always(raw(_OK, b"Content-Length: 10\r\n\r\n", b"<html>" * 2000)), ends=frozenset({Reason.BAD_HTML})),
+    but(answer=heals(raw(_OK, b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nx"))),
+    but(answer=heals(raw(repeated=b"HTTP/1.1 103 Early Hints\r\n\r\n"))),
+    but(answer=always(respond(b"\x0b\x02\x80abc\x03", Content_Encoding="br")), ends=frozenset({Reason.BAD_ENCODING})),
+    but(answer=always(respond(b"\x28\xb5\x2f\xfd", Content_Encoding="zstd")), ends=frozenset({Reason.BAD_ENCODING})),
+    but(answer=heals(busy(1), after=4)),
+    lost_in_a_maze,
 )

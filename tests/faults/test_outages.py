@@ -1,5 +1,6 @@
 """Outages around the program: of the database, the disk, the network and the clock (spec 9.3)."""
 
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from headwater.core.settings import Settings
-from tests.database_clock import step_clock
+from headwater.demo.visits import TOLERANCE_SECONDS
+from tests.database_clock import step_clock, stop_clock
 from tests.faults.conftest import Crawl
 from tests.faults.database import own_server
 from tests.faults.disk import small_disk
 from tests.faults.harness import Harness
 from tests.faults.invariants import no_host_is_asked_too_soon, violations
 from tests.faults.network import own_network
+from tests.faults.swarm import HOSTILE
 from tests.harness import open_harness
 
 
@@ -87,6 +90,76 @@ async def test_a_full_disk_loses_nothing(tmp_path: Path, crawl: Crawl) -> None:
             await finish_and_check(harness)
 
 
+@pytest.mark.parametrize("place", ["data", "data/corpus"])
+async def test_a_disk_that_becomes_read_only_loses_nothing(place: str, tmp_path: Path, crawl: Crawl) -> None:
+    """Issue 21: of all data, or of the raw files alone."""
+    with small_disk(tmp_path / place, "64m") as disk:
+        async with crawl(hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
+            await harness.until_under_way(0.1)
+            disk.make_read_only()
+            await harness.until_logged("storage", times=5)
+            disk.make_read_only(read_only=False)
+            await finish_and_check(harness)
+
+
+async def test_a_program_without_free_descriptors_loses_nothing(crawl: Crawl) -> None:
+    """Issue 21: it blames no host, and continues when there are descriptors again."""
+    async with crawl(hosts=40, pages=8, feeds=2, programs=["up"]) as harness:
+        await harness.until_under_way(0.1)
+        (program,) = harness.programs
+        soft, hard = resource.prlimit(program.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (12, hard))
+        await harness.until_logged("offline", times=5)
+        resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        await finish_and_check(harness)
+        assert await harness.rows("SELECT FROM poll_state WHERE consecutive_errors > 0") == []
+
+
+async def test_a_database_clock_that_stops_loses_nothing(crawl: Crawl) -> None:
+    """Issue 21: no program believes that a pause is over, or that a lease has ended, because time seems to stand."""
+    async with crawl(hosts=30, pages=10, feeds=2, programs=["up", "worker"], crawl_delay_cap_seconds=0.5) as harness:
+        await harness.until_under_way(0.2)
+        await stop_clock(harness.database_url)
+        await harness.until_under_way(0.3)
+        await stop_clock(harness.database_url, stopped=False)
+        await finish_and_check(harness)
+
+
+@pytest.mark.timeout(180)
+async def test_three_machines_share_one_database_and_lose_nothing_with_one_of_them(crawl: Crawl) -> None:
+    """Issue 21, spec 4.1: one machine loses its network for a while, and another one dies."""
+    with own_network(machines=3) as network:
+        async with crawl(hosts=40, pages=10, feeds=4, network=network, lease_seconds=10) as harness:
+            machines = [await harness.start("up", namespace=name, plant="brisk rescuer") for name in network.machines]
+            await harness.until_under_way(0.2)
+            network.cut(1)
+            await harness.kill(machines[2])
+            await harness.until_logged("offline")
+            await harness.until_logged("worker_lost")
+            assert await no_host_is_asked_too_soon(harness) == []
+            network.restore(1)
+            await harness.start("up", namespace=network.machines[2])
+            await harness.until_done(90)
+            harness.swarm.requests.clear()  # packets of the outage arrive late, so their times mean nothing
+            await finish_and_check(harness)
+
+
+@pytest.mark.timeout(180)
+async def test_a_hostile_web_costs_no_page(crawl: Crawl) -> None:
+    """Issue 21: slow-loris, endless headers, wrong lengths, codings that we did not offer, mazes and storms of 429."""
+    async with crawl(hosts=2 * len(HOSTILE), pages=8, feeds=2, troubles=HOSTILE, programs=["up", "worker"]) as harness:
+        await harness.until_done(120)
+        await harness.stop()
+        reasons = {reason for (reason,) in await harness.rows("SELECT DISTINCT reason FROM fetch_log")}
+        assert reasons > {"timeout", "network", "rate_limited", "bad_encoding", "bad_html", "redirect_limit"}
+        broken = await violations(harness)
+        # The web may notice late that the client has left, so that the next request seems to come at the same time.
+        broken.pop(no_host_is_asked_too_soon.__name__, None)
+        assert broken == {}
+        found = harness.swarm.politeness(harness.delay_ms / 1000, tolerance_seconds=TOLERANCE_SECONDS)
+        assert [str(violation) for violation in found if not violation.overlapped] == []
+
+
 async def test_a_web_that_refuses_connections_loses_nothing(crawl: Crawl) -> None:
     """All connections are closed and refused for a while. No URL is given up."""
     async with crawl(hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
@@ -94,6 +167,7 @@ async def test_a_web_that_refuses_connections_loses_nothing(crawl: Crawl) -> Non
         await harness.swarm.stop()
         await harness.until_logged("network", times=30)
         await harness.swarm.start()
+        await harness.release_hosts()
         await finish_and_check(harness)
 
 
