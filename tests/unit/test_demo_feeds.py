@@ -3,7 +3,7 @@
 import gzip
 import json
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urljoin
 from zoneinfo import ZoneInfo
@@ -97,6 +97,19 @@ async def test_feeds_have_the_expected_new_and_latest_entries_in_every_timezone(
             for zone in ZONES:
                 assert _counts(entries, today, ZoneInfo(zone)) == (feed.new, feed.latest)
             assert feed.new >= 1
+
+
+@pytest.mark.parametrize("hour", [5, 6, 11, 13, 18, 30])
+async def test_a_demo_begun_at_any_hour_has_the_same_entries_and_none_in_the_future(hour: int) -> None:
+    """Headwater takes no date in the future."""
+    begun_at = datetime.combine(TODAY, time(), UTC) + timedelta(hours=hour, minutes=7)
+    async with DemoWeb(today=TODAY, begun_at=begun_at) as web, open_client(web) as client:
+        for feed in expected_outcomes(web).feeds.values():
+            entries = await feed_entries(client, feed.url)
+            assert all(
+                moment is None or moment <= begun_at for one in entries for moment in (one.published, one.updated)
+            )
+            assert _counts(entries, TODAY, ZoneInfo("America/New_York")) == (feed.new, feed.latest)
 
 
 def _counts(entries: list[Entry], today: date, zone: ZoneInfo) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zlib import crc32
 
+from headwater.core.dates import bounds
 from headwater.demo.answers import HTML, Answer, Body, whole
 from headwater.demo.content import Story
 from headwater.demo.feeds import DemoEntry, news_sitemap, sitemap, sitemap_index
@@ -16,6 +17,8 @@ _TEXT = "text/plain; charset=utf-8"
 _XML = "application/xml; charset=utf-8"
 _GZIP = "application/gzip"
 _FIRST_MINUTE, _LAST_MINUTE = 12 * 60 + 5, 17 * 60 + 55
+_WESTERNMOST = "America/New_York"  # of the zones in which a demo has its day
+_LEAST_MINUTES = 4 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,16 @@ class Host:
         return self.answers.get(path, self.otherwise)
 
 
-def build_host(site: Site, *, today: date, seed: int) -> Host:
-    """Write every page of a site."""
-    return _Builder(site, today, seed).build()
+def build_host(site: Site, *, today: date, seed: int, begun_at: datetime | None = None) -> Host:
+    """Write every page of a site. No page has a date after `begun_at`."""
+    return _Builder(site, today, seed, begun_at).build()
 
 
 class _Builder:
-    def __init__(self, site: Site, today: date, seed: int) -> None:
+    def __init__(self, site: Site, today: date, seed: int, begun_at: datetime | None = None) -> None:
         self.site = site
         self.today = today
+        self.begun_at = begun_at
         self.seed = seed
         self.zone = timezone(timedelta(hours=site.utc_offset_hours))
         self.modified = datetime.combine(today, time(), UTC)  # before every request of that day
@@ -113,9 +117,17 @@ class _Builder:
         )
 
     def moment(self, days_ago: int | None, key: str) -> datetime | None:
-        """Return a time in the afternoon of that day in UTC: the same date from New York to London."""
+        """Return a time in the afternoon of that day in UTC: the same date from New York to London.
+
+        In the morning, the times of today are in the hours before.
+        """
         if days_ago is None:
             return None
-        minute = _FIRST_MINUTE + crc32(key.encode()) % (_LAST_MINUTE - _FIRST_MINUTE)
         midnight = datetime.combine(self.today - timedelta(days=days_ago), time(), UTC)
+        first, last = _FIRST_MINUTE, _LAST_MINUTE
+        if days_ago == 0 and self.begun_at:
+            last = min(last, (self.begun_at - midnight) // timedelta(minutes=1))
+            day_begins = (bounds(self.today, _WESTERNMOST)[0] - midnight) // timedelta(minutes=1)
+            first = min(first, max(day_begins, last - _LEAST_MINUTES))
+        minute = first + crc32(key.encode()) % max(1, last - first)
         return (midnight + timedelta(minutes=minute)).astimezone(self.zone)

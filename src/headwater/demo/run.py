@@ -90,8 +90,8 @@ class Demo:
 async def open_demo(data: Path | None, *, stays: bool = False) -> AsyncIterator[Demo]:
     """Open the demo in a folder, or in a temporary one. With `stays`, write its settings for other commands."""
     with contextlib.nullcontext(data) if data else _temporary_folder() as folder:
-        day, is_continued = _read_or_begin_day(folder)
-        async with DemoWeb(today=day) as web:
+        day, begun_at, is_continued = _read_or_begin_day(folder)
+        async with DemoWeb(today=day, begun_at=begun_at) as web:
             chosen = _demo_settings(folder, web)
             if stays:  # otherwise another demo may serve from this folder
                 _write_settings(folder, chosen)
@@ -139,20 +139,24 @@ def _toml(value: object) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
-def _read_or_begin_day(data: Path) -> tuple[date, bool]:
-    """Return the day of the demo in a folder, and whether an earlier demo began it."""
+def _read_or_begin_day(data: Path) -> tuple[date, datetime, bool]:
+    """Return the day of the demo in a folder, when it was begun, and whether an earlier demo began it."""
     with _using(data):
         data.mkdir(parents=True, exist_ok=True)
         path = data / DAY_FILE
         if path.exists():
-            return date.fromisoformat(path.read_text(encoding="ascii")), True
+            return date.fromisoformat(path.read_text(encoding="ascii")), _read_time(path), True
         if any(entry != path.with_suffix(".new") for entry in data.iterdir()):
             raise FolderUnusable(
                 f"The folder {data} holds files that are not the demo's. Name an empty or a new folder."
             )
         today = day_of(datetime.now(UTC), Settings().timezone)
         _replace_file(path, today.isoformat())
-    return today, False
+        return today, _read_time(path), False
+
+
+def _read_time(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def _replace_file(path: Path, text: str) -> None:

@@ -37,6 +37,8 @@ class DemoWeb:
     """The web of one day. The same sites, day and seed give the same bytes at every address."""
 
     today: date
+    begun_at: datetime | None = None
+    """No page of today is dated later."""
     seed: int = 1
     sites: Sequence[Site] = SITES
     ip: str = "127.0.0.1"
@@ -52,7 +54,9 @@ class DemoWeb:
     def rewrite(self, seed: int) -> None:
         """Write every page for a seed. Another seed gives other texts at the same addresses."""
         self.seed = seed
-        self._hosts = {site.host: build_host(site, today=self.today, seed=seed) for site in self.sites}
+        self._hosts = {
+            site.host: build_host(site, today=self.today, seed=seed, begun_at=self.begun_at) for site in self.sites
+        }
 
     @property
     def hosts(self) -> tuple[str, ...]:
