@@ -52,18 +52,28 @@ class ReceiverServer:
     seen: list[Received] = field(default_factory=list)
     held: set[str] = field(default_factory=set)  # hooks that get no answer until `release`
     _released: asyncio.Event = field(default_factory=asyncio.Event)
+    _port: int = 0
 
     async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.2)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await self.come_back()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.go_away()
+
+    async def come_back(self) -> None:
+        """Listen, always on the same port."""
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.2)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def go_away(self) -> None:
+        """Close all connections and refuse new ones."""
         await self._runner.cleanup()
 
     def url(self, hook: str) -> str:
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}/{hook}"
+        return f"http://127.0.0.1:{self._port}/{hook}"
 
     def release(self) -> None:
         """Answer the held requests."""

@@ -33,8 +33,8 @@ class Seen:
 class Site:
     """Answers by full URL. An unknown URL gets 404. A list is used up one by one, and its last answer is repeated."""
 
-    def __init__(self, address: str = "127.0.0.1") -> None:
-        self._address = address
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
+        self._address, self._port = address, port
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # never answered
@@ -54,7 +54,7 @@ class Site:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._address, 0).start()
+        await web.TCPSite(self._runner, self._address, self._port).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
