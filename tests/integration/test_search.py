@@ -280,7 +280,7 @@ async def test_no_search_reads_a_whole_table(filled: AppHarness, monkeypatch: py
     recorders: list[Recorder] = []
     real = search.search_documents
 
-    async def record(connection: Connection, request: search.SearchRequest) -> tuple[int, list[search.Found]]:
+    async def record(connection: Connection, request: search.SearchRequest) -> tuple[int, list[search.Ranked]]:
         recorders.append(Recorder(connection))
         return await real(recorders[-1], request)  # type: ignore[arg-type]
 
@@ -335,7 +335,7 @@ async def test_a_search_on_the_command_line(filled: AppHarness, tmp_path: Path) 
     second = await run("river", "--limit", "1", "--cursor", first["next"])
     assert {hit["title"] for hit in first["hits"] + second["hits"]} == {"Rivers are rising", "Budget"}
     assert [hit["title"] for hit in (await run("--language", "de", "haus"))["hits"]] == ["Die Häuser am Fluß"]
-    assert (await run("reindex")) == {"documents": len(PAGES), "changed": 0}
+    assert (await run("reindex")) == {"documents": len(PAGES), "changed": 0, "index": None}
     assert (await run("find", "reindex"))["total"] == 0
 
 

@@ -130,6 +130,7 @@ def test_secrets_are_never_shown() -> None:
     assert {setting.name for setting in fields(Settings) if setting.metadata["secret"]} == {
         "database_url",
         "redis_url",
+        "search_url",
         "api_token",
         "api_data_gov_key",
     }

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -33,6 +34,7 @@ from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
 from headwater.sandbox.confinement import Rule, list_missing_rules
 from headwater.sandbox.pool import make_sandbox
+from headwater.search.index_client import IndexLost, open_index
 from headwater.sources import registry
 
 T = TypeVar("T")
@@ -327,6 +329,22 @@ async def _check_redis(settings: Settings) -> Finding:
     return _check_redis_facts(place, facts)
 
 
+async def _check_search_server(settings: Settings) -> Finding:
+    if not settings.search_url:
+        return not_configured(
+            "no Elasticsearch or OpenSearch is set: documents are searched in PostgreSQL",
+            "Nothing to do; HEADWATER_SEARCH_URL names one.",
+        )
+    async with open_index(settings, lambda: datetime.now(UTC)) as client:
+        try:
+            return ok(f"{client.place} answers as {await client.get_version()}")
+        except IndexLost as error:
+            return failed(
+                str(error).rstrip("."),
+                "Start it, or correct HEADWATER_SEARCH_URL. PostgreSQL answers searches meanwhile, and changes wait.",
+            )
+
+
 def _check_redis_facts(place: str, facts: dict[str, Any]) -> Finding:
     version = str(facts.get("redis_version", "of an unknown version"))
     server = f"Redis {version} at {place}"
@@ -369,5 +387,6 @@ _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple
     "kinds": (_check_kinds, ()),
     "chromium": (_check_chromium, ("chromium_path",)),
     "redis": (_check_redis, ("redis_url",)),
+    "search server": (_check_search_server, ("search_url",)),
 }
 _ORDER = ("settings", "data folder", "disk", *DATABASE_CHECKS, "time zone", "dns", "api address", "api token")

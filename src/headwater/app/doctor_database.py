@@ -25,7 +25,7 @@ from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
 from headwater.core.errors import HandoffsMissing, OperatorError
 from headwater.core.search_words import FUNCTION_VERSION
 from headwater.core.settings import Settings, split_connect_to
-from headwater.db import budgets, changes, handoffs, hosts, migrate, search, sources
+from headwater.db import budgets, changes, handoffs, hosts, migrate, search, search_index, sources
 from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
@@ -41,6 +41,7 @@ _LEAVE_SECONDS = 1.5
 _WARNED_SKEW = timedelta(seconds=2)
 _FAILED_SKEW = timedelta(seconds=60)
 _LOG_LINES = 5
+_REFUSED_SHOWN = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -245,6 +246,28 @@ async def _check_index(connection: Connection, _: Reading, __: Settings) -> Find
     )
 
 
+async def _check_raw_content(connection: Connection, _: Reading, settings: Settings) -> Finding:
+    state = await search_index.get_state(connection)
+    if state is None or not settings.search_url:
+        return not_configured("no index of documents outside PostgreSQL", "HEADWATER_SEARCH_URL names its server.")
+    backlog = await search_index.count_changes(connection, COUNT_TO)
+    if backlog.parked:
+        refused = tuple(
+            f"document {one.document_id}: {one.detail}"
+            for one in await search_index.list_parked(connection, _REFUSED_SHOWN)
+        )
+        fix = "Correct what they name; `headwater search reindex` sends them again."
+        return warning(f"the index refused {backlog.parked} documents", fix, refused)
+    if state.failures:
+        return warning(
+            f"the index fails, and {backlog.waiting} changes wait: {state.error}",
+            "Headwater tries again by itself, and all changes wait.",
+        )
+    if state.building is not None:
+        return ok(f"{state.building} is being built; {backlog.waiting} changes wait")
+    return ok(f"{state.current} is complete; {backlog.waiting} changes wait")
+
+
 async def _check_webhooks(connection: Connection, _: Reading, __: Settings) -> Finding:
     return _describe_webhooks(await changes.list_webhooks(connection, count_to=1))
 
@@ -282,6 +305,7 @@ _TABLE_CHECKS: dict[str, Callable[[Connection, Reading, Settings], Awaitable[Fin
     "hosts": _check_hosts,
     "hand-offs": _check_handoffs,
     "index": _check_index,
+    "raw_content": _check_raw_content,
     "sources": _check_sources,
     "webhooks": _check_webhooks,
     "api key": _check_key,

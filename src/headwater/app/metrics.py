@@ -13,6 +13,7 @@ from headwater.core.poll import PollResult
 from headwater.db.changes import SendResult, Webhook
 from headwater.frontier.claim import Finish
 from headwater.handoff.operations import Backlog
+from headwater.search.operations import IndexStatus
 
 
 class Metrics:
@@ -27,6 +28,7 @@ class Metrics:
         self._items = counter("headwater_new_items", "Items seen for the first time.")
         self._rescued = counter("headwater_rescued_leases", "Expired leases that were released.")
         self._deliveries = counter("headwater_deliveries", "Attempts to deliver to webhooks, by reason.", ["reason"])
+        self._indexed = counter("headwater_indexed_documents", "Documents sent to the search index.")
         self._handoffs = counter("headwater_handoffs", "Items that runs handed off, by result.", ["end"])
         self._seconds = Histogram("headwater_request_seconds", "Duration of requests.", registry=self._registry)
         # The gauges of a backlog count up to some thousands.
@@ -34,6 +36,7 @@ class Metrics:
         self._parked = gauge("headwater_webhook_parked", "Deliveries that a webhook refused.", ["webhook"])
         age_of_change = "Age of the oldest change that waits for a webhook."
         self._behind = gauge("headwater_webhook_behind_seconds", age_of_change, ["webhook"])
+        self._index = gauge("headwater_index_changes", "Waiting and parked changes of the search index.", ["status"])
         self._jobs = gauge("headwater_jobs", "Queued and failed jobs.", ["status"])
         self._handoffs_waiting = gauge("headwater_handoffs_waiting", "Waiting hand-offs.")
         age_of_handoff = "Age of the oldest waiting hand-off."
@@ -61,6 +64,17 @@ class Metrics:
     def count_delivery(self, result: SendResult) -> None:
         """Count an attempt to deliver a change."""
         self._deliveries.labels(result.reason).inc()
+
+    def count_indexed(self, documents: int) -> None:
+        """Count documents that were sent to the search index."""
+        self._indexed.inc(documents)
+
+    def set_index_gauges(self, status: IndexStatus | None) -> None:
+        """Set the gauges of the search index. Without a status they are removed."""
+        self._index.clear()
+        if status:
+            self._index.labels("waiting").set(status.waiting)
+            self._index.labels("parked").set(status.parked)
 
     def set_gauges(
         self, urls: Mapping[FrontierStatus, int], webhooks: Iterable[Webhook], backlog: Backlog | None, now: datetime

@@ -24,6 +24,8 @@ from headwater.http.guard import AddressGuard
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox, make_sandbox
+from headwater.search.feeder import IndexFeeder
+from headwater.search.index_client import open_index
 from headwater.storage.folder import Corpus
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Runtime:
     fetcher: Fetcher
     webhook_sender: WebhookSender
     projection: Projection | None = None  # None: no Redis is configured
+    index_feeder: IndexFeeder | None = None  # None: no Elasticsearch or OpenSearch is configured
 
     @property
     def runner(self) -> Runner:
@@ -76,6 +79,7 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         webhook_client,
         BrowserClient(client, context.clock.now, settings) as browser,
         _open_projection(context) as projection,
+        _open_index_feeder(context) as index_feeder,
     ):
         budgets = Budgets(context.database, context.clock, settings.api_data_gov_key, Split(settings.rate_limits))
         gate = Gate(context, client, browser, budgets, sandbox)
@@ -89,7 +93,7 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
             user_agent=user_agent(settings),
             lease_seconds=settings.lease_seconds,
         )
-        yield Runtime(context, gate, sandbox, poller, fetcher, webhook_sender, projection)
+        yield Runtime(context, gate, sandbox, poller, fetcher, webhook_sender, projection, index_feeder)
 
 
 def _allow_open_files() -> None:
@@ -119,6 +123,15 @@ async def _open_projection(context: DatabaseContext) -> AsyncIterator[Projection
         return
     async with open_redis(context.settings.redis_url) as redis:
         yield Projection(context, redis)
+
+
+@contextlib.asynccontextmanager
+async def _open_index_feeder(context: DatabaseContext) -> AsyncIterator[IndexFeeder | None]:
+    if not context.settings.search_url:
+        yield None
+        return
+    async with open_index(context.settings, context.clock.now) as client:
+        yield IndexFeeder(context, client)
 
 
 def user_agent(settings: Settings) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headwater.app.operations import LocalOperations
-    from headwater.search.operations import Hits, Reindexing, TextPart
+    from headwater.search.operations import Hits, IndexStatus, Reindexing, TextPart
 
 _FIND = "find"
 
@@ -71,18 +71,42 @@ def find(
 
 @search_app.command()
 def reindex(as_json: Json = False) -> None:
-    """Make what search reads of the documents again. Headwater may be running."""
+    """Make what search reads again, and a new index if one is configured. Headwater may be running."""
     columns = MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
 
     async def work(operations: "LocalOperations") -> "Reindexing":
         with progress_bars(*columns, quiet=as_json) as show_step:
-            return await operations.search.reindex(functools.partial(show_step, "reindex"))
+            return await operations.search.reindex(
+                functools.partial(show_step, "words"), functools.partial(show_step, "index")
+            )
 
     print_result(run_local(work), _print_reindexing, as_json=as_json)
 
 
 def _print_reindexing(done: "Reindexing") -> None:
     console.print(f"{done.documents:,} documents read, {done.changed:,} rows of search made or changed")
+    if done.index is not None:
+        _print_index(done.index)
+
+
+@search_app.command("index")
+def show_index(as_json: Json = False) -> None:
+    """Show the index in Elasticsearch or OpenSearch, what waits for it, and what it refused."""
+    print_result(run_local(lambda operations: operations.search.get_index()), _print_index, as_json=as_json)
+
+
+def _print_index(status: "IndexStatus") -> None:
+    state = status.state
+    if state is None:
+        console.print("There is no index. HEADWATER_SEARCH_URL names its server.")
+        return
+    building = f", {state.building} is being built" if state.building else ""
+    console.print(f"index {state.current or '(none yet)'}{building}")
+    console.print(f"{status.waiting:,} changes wait, {status.parked:,} documents are parked")
+    if state.failures:
+        console.print(f"failing: {plain(state.error or '')}")
+    for one in status.refused:
+        console.print(f"  document {one.document_id} {plain(one.url or '(deleted)')}: {plain(one.detail or '')}")
 
 
 def print_hits(query: str, found: "Hits") -> None:

@@ -103,6 +103,7 @@ class Reason(StrEnum):
     INVALID_URL = "invalid_url", POLICY, "The URL cannot be used."
 
     # The state of a hand-off or a delivery.
+    INDEX_REFUSED = "index_refused", HANDOFF, "The search index refused the document, which is parked."
     QUEUED_FROM_SCRAPE = "queued_from_scrape", HANDOFF, "A run found the item, which waits to be handed off."
     INGESTION_JOB_QUEUED = "ingestion_job_queued", HANDOFF, "A job was created. It is ready when its page is stored."
     INGESTION_JOB_ALREADY_ACTIVE = "ingestion_job_already_active", HANDOFF, "A job of this payload waits for its page."
@@ -163,6 +164,11 @@ class Reason(StrEnum):
     BROWSER_CRASHED = "browser_crashed", OURS, "The browser died while it read the page."
     DATABASE_LOST = "database_lost", OURS, "The connection to the database was lost."
     REDIS_LOST = "redis_lost", OURS, "Redis cannot be reached or refuses a command. The next run brings it up to date."
+    INDEX_LOST = (
+        "index_lost",
+        OURS,
+        "The search index cannot be reached or refuses requests. It gets all changes later.",
+    )
     STORAGE = "storage", OURS, "The raw file could not be written."
     INTERNAL = "internal", OURS, "The program has an error. Its log has the details."
 

@@ -94,6 +94,21 @@ def redis_url(raw: object) -> str:
     return value
 
 
+def search_url(raw: object) -> str:
+    """Parse the address of an Elasticsearch or OpenSearch server, or an empty text."""
+    value = text(raw)
+    if not value:
+        return value
+    try:
+        parts = urlsplit(value)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment:
+        raise ValueError("must be as https://user:password@host:port, with @ in a password as %40 and / as %2F")
+    return value
+
+
 def timezone(raw: object) -> str:
     """Parse the name of a time zone."""
     value = text(raw)

@@ -114,6 +114,13 @@ class Settings:
         "to it, and reads the links of other programs. Empty: no Redis; PostgreSQL stores the same.",
         secret=True,
     )
+    search_url: str = _setting(
+        parse.search_url,
+        "",
+        "An Elasticsearch 8/9 or OpenSearch 2/3 server, as https://user:password@host:port. Headwater keeps the index "
+        "raw_content there and searches in it. Empty: search in PostgreSQL.",
+        secret=True,
+    )
     database_connections: int = _setting(parse.whole(2, 100), 8, "Most database connections of one process.")
     listen_host: str = _setting(
         parse.text,

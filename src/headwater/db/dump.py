@@ -39,6 +39,8 @@ TABLES = (
     "document_search",
     "search_configurations",
     "search_state",
+    "search_index",
+    "index_changes",
     "unused_raw_files",
     "source_sizes",
     "daily_index",

@@ -13,7 +13,7 @@ from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 SEARCHED_CHARACTERS = 100_000  # of a text
-_TITLE_CHARACTERS = 2000
+TITLE_CHARACTERS = 2000
 MOST_COUNTED = 2000
 """So many matches are counted and ranked."""
 _MOST_BY_TITLE = 500  # of the matches beyond
@@ -40,6 +40,7 @@ class Prepared(NamedTuple):
     in_titles: str
     titled: str | None
     lexemes: list[str]
+    configurations: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,18 @@ class SearchRequest:
     first_characters: list[str] = field(default_factory=list)
 
 
-class Found(NamedTuple):
-    """A hit, its text, and the places of the words in it."""
+class Ranked(NamedTuple):
+    """A document that matches, in its order."""
 
     id: int
     is_best: bool
     score: float
+
+
+class Found(NamedTuple):
+    """A document that matches, its text, and the places of the words in it."""
+
+    id: int
     url: str
     source: str
     title: str
@@ -102,8 +109,8 @@ async def index_documents(connection: Connection, documents: Sequence[Words]) ->
         query("index_documents"),
         [one.document_id for one in documents],
         [get_configuration(one.language) for one in documents],
-        [join_words(one.title[:_TITLE_CHARACTERS]) for one in documents],
-        [join_words((one.byline or "")[:_TITLE_CHARACTERS]) for one in documents],
+        [join_words(one.title[:TITLE_CHARACTERS]) for one in documents],
+        [join_words((one.byline or "")[:TITLE_CHARACTERS]) for one in documents],
         [join_words(one.text[:SEARCHED_CHARACTERS]) for one in documents],
     )
     return value
@@ -170,6 +177,7 @@ async def prepare_search(
         in_titles=" | ".join(in_titles),
         titled=(" | ".join(titles) or "'#'") if titled else None,
         lexemes=sorted({lexeme for _, row in pairs for lexeme in row["lexemes"]}),
+        configurations=[name for name, row in pairs if row["wanted"] or not wanted],
     )
 
 
@@ -178,7 +186,7 @@ def _restrict(search: str, configuration: str) -> str:
     return f"(({search}) & '#{configuration}')" if search else f"('#{configuration}')"
 
 
-async def search_documents(connection: Connection, request: SearchRequest) -> tuple[int, list[Found]]:
+async def search_documents(connection: Connection, request: SearchRequest) -> tuple[int, list[Ranked]]:
     """Return the number of matches, up to one more than MOST_COUNTED, and a page of hits. Call it in a transaction."""
     await connection.execute(query("plan_for_search"))
     blocks = _list_blocks(request.last_document)
@@ -211,13 +219,18 @@ async def search_documents(connection: Connection, request: SearchRequest) -> tu
         [block.marks for block in blocks],
         [block.low for block in blocks],
         [block.high for block in blocks],
-        prepared.lexemes,
-        request.first_characters,
-        SEARCHED_CHARACTERS,
     )
     hits = [dict(row) for row in rows]
     total = max(hit.pop("total") for hit in hits)
-    return total, [Found(**hit) for hit in hits if hit["id"] is not None]
+    return total, [Ranked(**hit) for hit in hits if hit["id"] is not None]
+
+
+async def show_hits(connection: Connection, ids: Collection[int], request: SearchRequest) -> dict[int, Found]:
+    """Return documents with the places of the words that a search wants, by id."""
+    rows = await connection.fetch(
+        query("show_hits"), list(ids), request.prepared.lexemes, request.first_characters, SEARCHED_CHARACTERS
+    )
+    return {row["id"]: Found(**row) for row in rows}
 
 
 class _Block(NamedTuple):

@@ -53,7 +53,7 @@ Address = tuple[str, int]
 
 @dataclass(eq=False, kw_only=True)
 class HttpClient:
-    """Sends GET and POST requests. The client is an async context manager that holds the connections.
+    """Sends requests. The client is an async context manager that holds the connections.
 
     `connect_to` maps a host ("news.demo.test", "*.demo.test") to a fixed address and port. URL and Host header stay
     as they are. The guard checks that address like any other.

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+import structlog
+
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID, record
@@ -11,18 +13,26 @@ from headwater.core.search_query import LONGEST_QUERY as LONGEST_QUERY
 from headwater.core.search_query import SearchQuery, list_prefixes, list_words, parse_query, write_query
 from headwater.core.search_words import FUNCTION_VERSION, SIMPLE, get_configuration
 from headwater.core.text import make_storable
-from headwater.db import search
+from headwater.db import search, search_index
 from headwater.db.context import DatabaseContext
 from headwater.db.documents import DocumentLine
 from headwater.db.items import ContentFilter as ContentFilter
 from headwater.db.pool import Connection
-from headwater.db.search import MOST_COUNTED, Found, Position, SearchRequest
+from headwater.db.search import MOST_COUNTED, Found, Position, Ranked, SearchRequest
+from headwater.db.search_index import IndexState as IndexState
+from headwater.db.search_index import ParkedDocument as ParkedDocument
 from headwater.documents.content_filter import prepare_filter
+from headwater.search.feeder import IndexFeeder
 from headwater.search.highlight import TextPart as TextPart
 from headwater.search.highlight import make_snippet, mark_matches
+from headwater.search.index_client import IndexLost, open_index
+from headwater.search.index_format import ALIAS, make_search
 
 _CURSOR_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _PAGE = 200  # documents to index at once
+_COUNT_TO = 10_000
+_REFUSED_SHOWN = 20
+log = structlog.get_logger()
 OnProgress = Callable[[int, int], None]
 
 
@@ -53,12 +63,28 @@ class Hits:
 
 
 @record
+class IndexStatus:
+    """The index in Elasticsearch or OpenSearch, and its outbox."""
+
+    state: IndexState | None
+    """Null if there was never an index."""
+    waiting: int
+    """The number of changes that the index has not yet, counted up to some thousands."""
+    parked: int
+    """The number of documents that the index refused."""
+    refused: list[ParkedDocument]
+    """The first of them."""
+
+
+@record
 class Reindexing:
     """The result of `search reindex`."""
 
     documents: int
     changed: int
     """The number of documents whose rows were missing or differed."""
+    index: IndexStatus | None
+    """The index in Elasticsearch or OpenSearch, if one is configured."""
 
 
 class SearchOperations:
@@ -80,26 +106,70 @@ class SearchOperations:
         position = _read_cursor(cursor) if cursor is not None else None
         parsed = parse_query(make_storable(words))
 
-        async def work(connection: Connection) -> Hits:
+        async def prepare(connection: Connection) -> SearchRequest | None:
             chosen = await prepare_filter(connection, only) if only else ContentFilter()
-            request = await self._prepare(connection, parsed, chosen, position, limit, newest_first=newest_first)
-            if request is None:
-                return Hits([], 0, has_more=False, next=None, notes=list(parsed.notes))
-            total, found = await search.search_documents(connection, request)
-            page = found[:limit]
-            has_next = len(found) > limit
-            return Hits(
-                hits=[_make_hit(one) for one in page],
-                total=min(total, MOST_COUNTED),
-                has_more=total > MOST_COUNTED,
-                next=_write_cursor(page[-1], request) if has_next else None,
-                notes=[],
-            )
+            return await self._prepare(connection, parsed, chosen, position, limit, newest_first=newest_first)
 
-        return await self._context.database.transact(work)
+        request = await self._context.database.transact(prepare)
+        if request is None:
+            return Hits([], 0, has_more=False, next=None, notes=list(parsed.notes))
+        total, ranked = await self._search(request)
+        page = ranked[:limit]
+        shown = await self._context.database.run(search.show_hits, [one.id for one in page], request)
+        return Hits(
+            hits=[_make_hit(shown[one.id], one.score) for one in page if one.id in shown],
+            total=min(total, MOST_COUNTED),
+            has_more=total > MOST_COUNTED,
+            next=_write_cursor(page[-1], request) if len(ranked) > limit else None,
+            notes=[],
+        )
 
-    async def reindex(self, on_progress: OnProgress = lambda *_: None) -> Reindexing:
-        """Make the rows that search reads again from the documents. Rows that are right stay as they are."""
+    async def get_index(self) -> IndexStatus:
+        """Return the state of the index in Elasticsearch or OpenSearch, and the documents that it refused."""
+        database = self._context.database
+        backlog = await database.run(search_index.count_changes, _COUNT_TO)
+        return IndexStatus(
+            state=await database.run(search_index.get_state),
+            waiting=backlog.waiting,
+            parked=backlog.parked,
+            refused=await database.run(search_index.list_parked, _REFUSED_SHOWN),
+        )
+
+    async def _rebuild_index(self, on_progress: OnProgress) -> IndexStatus:
+        """Build a new index, and point the alias at it. Searches use the old one until then.
+
+        A build that was interrupted continues.
+        """
+        context = self._context
+        await context.database.run(search_index.retry_parked)
+        total = await context.database.run(search.count_indexable)
+        async with open_index(context.settings, context.clock.now) as client:
+            feeder = IndexFeeder(context, client)
+            await feeder.begin()
+            done = 0
+            while (state := await feeder.get_state()) is not None and state.building is not None:
+                done += await feeder.build_page(state)
+                on_progress(min(done, total), total)
+        return await self.get_index()
+
+    async def _search(self, request: SearchRequest) -> tuple[int, list[Ranked]]:
+        """Return the number of matches and a page of them, from the index if one is configured and answers."""
+        context = self._context
+        if context.settings.search_url:
+            try:
+                async with open_index(context.settings, context.clock.now) as client:
+                    return await client.search_page(ALIAS, make_search(request))
+            except IndexLost as error:
+                log.warning("search.index_lost", error=str(error))
+        return await context.database.transact(search.search_documents, request)
+
+    async def reindex(
+        self, on_words: OnProgress = lambda *_: None, on_index: OnProgress = lambda *_: None
+    ) -> Reindexing:
+        """Make the rows that search reads again from the documents. Rows that are right stay as they are.
+
+        If an index is configured, a new one is built afterwards.
+        """
         database = self._context.database
         total = await database.run(search.count_indexable)
         after = documents = changed = 0
@@ -107,9 +177,10 @@ class SearchOperations:
             changed += await database.transact(search.index_documents, page)
             after = page[-1].document_id
             documents += len(page)
-            on_progress(documents, max(documents, total))
+            on_words(documents, max(documents, total))
         await database.transact(search.save_search_version, FUNCTION_VERSION)
-        return Reindexing(documents, changed)
+        index = await self._rebuild_index(on_index) if self._context.settings.search_url else None
+        return Reindexing(documents, changed, index)
 
     async def _prepare(
         self,
@@ -191,7 +262,7 @@ def _intersect(values: Collection[str] | None, value: str | None) -> set[str] | 
     return {value} if values is None or value in values else set()
 
 
-def _make_hit(found: Found) -> Hit:
+def _make_hit(found: Found, score: float) -> Hit:
     text_places = [place - found.text_begins for place in found.text_places or ()]
     return Hit(
         id=found.id,
@@ -202,13 +273,13 @@ def _make_hit(found: Found) -> Hit:
         language=found.language,
         region=found.region,
         fetched_at=found.fetched_at,
-        score=found.score,
+        score=score,
         title_parts=mark_matches(found.title, found.title_places or ()),
         snippet=make_snippet(found.text, text_places),
     )
 
 
-def _write_cursor(last: Found, request: SearchRequest) -> str:
+def _write_cursor(last: Ranked, request: SearchRequest) -> str:
     return f"{last.is_best:d}_{last.score!r}_{last.id}_{request.last_document}_{request.now:{_CURSOR_TIME}}"
 
 

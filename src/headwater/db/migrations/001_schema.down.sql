@@ -1,5 +1,6 @@
 DROP TABLE api_tokens, delivery_log, deliveries, webhooks, change_state, changes, canonical_state, canonical_attempts, category_links,
-    search_state, search_configurations, document_search, document_revisions, unused_raw_files, source_sizes, documents, texts, budget_spending, budgets, runs, days_read, daily_index, item_observations, items,
+    index_changes, search_index, search_state, search_configurations, document_search, document_revisions, unused_raw_files, source_sizes, documents, texts, budget_spending, budgets, runs, days_read, daily_index, item_observations, items,
     frontier_counts, fetch_log, watches, sightings, frontier_queue, url_frontier, host_state, source_permits, poll_state, sources;
-DROP FUNCTION make_search_marks, record_changed_documents, record_new_documents, count_deleted_documents, count_changed_documents,
+DROP SEQUENCE document_versions;
+DROP FUNCTION queue_index_changes, raise_document_version, make_search_marks, record_changed_documents, record_new_documents, count_deleted_documents, count_changed_documents,
     count_new_documents, count_deleted_urls, count_changed_urls, count_new_urls;

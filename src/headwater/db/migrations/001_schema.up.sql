@@ -358,6 +358,7 @@ CREATE TABLE texts (
 );
 
 -- One document for each URL. The text can be derived again from the raw file, fetched_url, content_type and selectors.
+CREATE SEQUENCE document_versions;
 CREATE TABLE documents (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     url_id         bigint NOT NULL UNIQUE REFERENCES url_frontier,
@@ -384,7 +385,8 @@ CREATE TABLE documents (
     raw_path       text NOT NULL,   -- below the corpus folder
     raw_hash       bytea NOT NULL CHECK (octet_length(raw_hash) = 32),
     raw_bytes      int NOT NULL,
-    fetched_at     timestamptz NOT NULL
+    fetched_at     timestamptz NOT NULL,
+    version        bigint NOT NULL DEFAULT nextval('document_versions')     -- rises with each change that an index sees
 );
 CREATE INDEX documents_fetched ON documents (fetched_at DESC, id DESC);
 CREATE INDEX documents_source ON documents (source_id, id);
@@ -436,6 +438,71 @@ CREATE TABLE search_state (
     version        int NOT NULL
 );
 INSERT INTO search_state (version) VALUES (1);
+
+-- The index of documents in Elasticsearch or OpenSearch, if one was ever configured. A build fills another index in the order
+-- of ids. Changes go to both indexes, until the alias points at the new one. The old one is removed a little later.
+CREATE TABLE search_index (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    generation     int NOT NULL DEFAULT 0,      -- of the last index that was begun
+    current        text,                        -- the index that the alias points at
+    building       text,
+    built_to       bigint NOT NULL DEFAULT 0,   -- the last document in it
+    retired        text,
+    retired_at     timestamptz,
+    failures       int NOT NULL DEFAULT 0,      -- of requests in a row
+    not_before     timestamptz,                 -- of the next request, after a failure
+    error          text,
+    CONSTRAINT retired_index_has_a_time CHECK (num_nulls(retired, retired_at) <> 1)
+);
+
+-- The outbox of that index: documents that changed or were deleted. The index gets the present document with its version, and
+-- ignores an older version, so it does not matter if two processes send the same document.
+CREATE TABLE index_changes (
+    document_id  bigint PRIMARY KEY,        -- there may be no such document any more
+    version      bigint NOT NULL,
+    due_at       timestamptz NOT NULL DEFAULT '-infinity',  -- later while it is being sent, or after a failure
+    attempts     int NOT NULL DEFAULT 0,
+    reason       text,                      -- why it is parked
+    detail       text
+);
+CREATE INDEX index_changes_due ON index_changes (due_at, version) WHERE reason IS NULL;
+CREATE INDEX index_changes_parked ON index_changes (version) WHERE reason IS NOT NULL;
+
+CREATE FUNCTION raise_document_version() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.version := nextval('document_versions');
+    RETURN NEW;
+END $$;
+CREATE TRIGGER raise_version BEFORE UPDATE ON documents FOR EACH ROW
+    WHEN ((OLD.content_hash, OLD.title, OLD.byline, OLD.published_at, OLD.language, OLD.region, OLD.image, OLD.abstract, OLD.source_id)
+          IS DISTINCT FROM
+          (NEW.content_hash, NEW.title, NEW.byline, NEW.published_at, NEW.language, NEW.region, NEW.image, NEW.abstract, NEW.source_id))
+    EXECUTE FUNCTION raise_document_version();
+
+-- Queue changes once an index was configured. `begin_index` locks `documents` until its row is there, so none is missed.
+CREATE FUNCTION queue_index_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM search_index) THEN
+        RETURN NULL;
+    ELSIF TG_OP = 'INSERT' THEN
+        INSERT INTO index_changes AS c (document_id, version) SELECT id, version FROM new_rows ORDER BY id
+        ON CONFLICT (document_id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at, attempts = 0, reason = NULL, detail = NULL;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO index_changes AS c (document_id, version)
+        SELECT id, n.version FROM new_rows n JOIN old_rows o USING (id) WHERE n.version > o.version ORDER BY id
+        ON CONFLICT (document_id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at, attempts = 0, reason = NULL, detail = NULL;
+    ELSE
+        INSERT INTO index_changes AS c (document_id, version) SELECT id, nextval('document_versions') FROM old_rows ORDER BY id
+        ON CONFLICT (document_id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at, attempts = 0, reason = NULL, detail = NULL;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER queue_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION queue_index_changes();
+CREATE TRIGGER queue_changed AFTER UPDATE ON documents REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION queue_index_changes();
+CREATE TRIGGER queue_deleted AFTER DELETE ON documents REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION queue_index_changes();
 
 -- Raw files without a document: it was deleted, or its raw file has another path now. Maintenance removes them.
 CREATE TABLE unused_raw_files (

@@ -79,8 +79,7 @@ SELECT id FROM sources WHERE name = ANY ($1::text[])
 -- $11 sites, each or NULL; $12 marks that it has not; $13 topics of which it has one, or NULL; $14 topics that it has not;
 -- $15 a topic that it has besides, or NULL;
 -- $19 whether the newest are first; the hit before the page, or NULLs: $20 whether it is among the best, $21 score, $22 id;
--- $23 how many hits; the blocks, newest first: $24 marks, $25 first id, $26 last id; $27 stems and $28 first characters to highlight;
--- $29 how many characters of a text
+-- $23 how many hits; the blocks, newest first: $24 marks, $25 first id, $26 last id
 WITH body AS MATERIALIZED (
     SELECT f.* FROM unnest($24::text[], $25::bigint[], $26::bigint[]) AS b (marks, low, high),
     LATERAL (
@@ -136,22 +135,27 @@ WITH body AS MATERIALIZED (
     WHERE $20::bool IS NULL OR (is_best, score, document_id) < ($20, $21::float8, $22::bigint)
     ORDER BY is_best DESC, score DESC, document_id DESC LIMIT $23
 )
-SELECT counted.total, p.document_id AS id, p.is_best, p.score, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at,
+SELECT counted.total, p.document_id AS id, p.is_best, p.score
+FROM (SELECT count(*) AS total FROM body) counted LEFT JOIN page p ON true
+ORDER BY p.is_best DESC, p.score DESC, p.document_id DESC
+
+-- name: show_hits
+-- Documents with the places of words in them. $1 ids, $2 stems and $3 first characters to highlight, $4 how many characters of
+-- a text
+SELECT d.id, u.url, s.name AS source, d.title, d.language, d.region, d.fetched_at,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
-       left(t.body, $29) AS text, places.*
-FROM (SELECT count(*) AS total FROM body) counted
-LEFT JOIN (page p JOIN documents d ON d.id = p.document_id JOIN url_frontier u ON u.id = d.url_id
-           JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
-           JOIN document_search f ON f.document_id = d.id) ON true
-LEFT JOIN LATERAL (
+       left(t.body, $4) AS text, places.*
+FROM documents d JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
+JOIN document_search f ON f.document_id = d.id
+CROSS JOIN LATERAL (
     SELECT array_agg(position ORDER BY position) FILTER (WHERE weight = 'A') AS title_places,
            array_agg(position ORDER BY position) FILTER (WHERE weight = 'D') AS text_places,
            (SELECT coalesce(max(m), 0) FROM unnest(f.titles) w, unnest(w.positions) m) AS text_begins
     FROM unnest(f.words) AS w (lexeme, positions, weights), unnest(w.positions, w.weights) AS o (position, weight)
-    WHERE w.lexeme = ANY ($27::text[]) OR w.lexeme ^@ ANY ($28::text[])
-) places ON true
-ORDER BY p.is_best DESC, p.score DESC, p.document_id DESC
+    WHERE w.lexeme = ANY ($2::text[]) OR w.lexeme ^@ ANY ($3::text[])
+) places
+WHERE d.id = ANY ($1::bigint[])
 
 -- name: search_index_is_whole
 -- NULL if there is no index.
