@@ -11,6 +11,8 @@ from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
 from headwater.feeds.results import FeedEntry
 
+TOPICS_OF_ITEMS = 1000  # the newest items of a day, whose topics are counted
+
 
 @dataclass(frozen=True, slots=True)
 class SavedItem:
@@ -290,8 +292,8 @@ async def read_day(
 
 
 async def count_day(connection: Connection, day: date, only: DayFilter, *, most_topics: int) -> DayFacets:
-    """Count the items of a day by source, category and topic, the largest counts first."""
-    rows = await connection.fetch(query("count_day"), day, *_list_values(only), most_topics)
+    """Count the items of a day by source and category, and the topics of its newest items, the largest counts first."""
+    rows = await connection.fetch(query("count_day"), day, *_list_values(only), most_topics, TOPICS_OF_ITEMS)
     by_facet: dict[str, list[ItemCount]] = {"source": [], "topic": []}
     categories: dict[str, list[ItemCount]] = {}
     for row in rows:

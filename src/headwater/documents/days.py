@@ -21,7 +21,7 @@ from headwater.db.pool import Connection
 from headwater.db.runs import RunFilter
 from headwater.documents.content_filter import prepare_filter
 from headwater.sources.kind import Kind
-from headwater.sources.registry import get_kind
+from headwater.sources.registry import get_kind, get_kinds
 
 # A day that is read later than this after its end lacks too many updates.
 _ON_TIME = timedelta(hours=6)
@@ -92,7 +92,7 @@ class DayCounts:
     categories: list[ItemCount]
     """By the category of the source."""
     topics: list[ItemCount]
-    """The most frequent topics that sources give to their items. An item may have several, or none."""
+    """The most frequent topics of the newest 1,000 items. An item may have several, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +144,17 @@ class DayOperations:
     async def _find_dated(self, connection: Connection, only: DayFilter) -> _DatedSources:
         """Return the sources of dated days that a filter admits."""
         found: _DatedSources = {}
+        dated = {name for name, kind in get_kinds().items() if kind.dated}
         for source in await sources.get_all_sources(connection):
+            if source.kind not in dated:
+                continue
             try:
                 kind = get_kind(source)
             except OperatorError:
-                continue  # its kind is not installed; `source list` reports it
+                continue  # its settings cannot be used; `source list` reports it
             category = f"{source.settings.get('category') or ''}/"
             has_category = only.category is None or category.startswith(f"{only.category}/")
-            if kind.dated and has_category and only.source in (None, source.name):
+            if has_category and only.source in (None, source.name):
                 found[source.name] = source, kind
         return found
 

@@ -91,45 +91,55 @@ SELECT max(day) FROM daily_index WHERE ($1::int IS NULL OR source_id = $1) AND d
 -- name: read_day
 -- $1 day; $2 source's name, $3 bucket, $4 organisation, $5 type, $6 category, $7 topic, $8 language, $9 since, each or NULL.
 -- $10 how many or NULL for all; the position of the last item of the page before, or NULL: $11 source, $12 bucket, $13 time,
--- $14 item. Each item with its document, where it has one.
-SELECT x.item_id, s.name AS source, x.bucket, x.rule, i.title, i.url, x.published_at,
-       x.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, x.updated_at, i.tags,
-       d.id AS document_id
-FROM daily_index x
-JOIN sources s ON s.id = x.source_id
-JOIN items i ON i.id = x.item_id
-LEFT JOIN documents d ON d.url_id = i.url_id
-WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
-  AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4)) AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
-  AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
-  AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7)) AND ($8::text IS NULL OR d.language = $8)
-  AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
-  AND ($11::text IS NULL OR s.name > $11 OR (s.name = $11 AND (x.bucket < $12 OR (x.bucket = $12 AND (
-       coalesce(x.updated_at, x.published_at) < $13::timestamptz
-       OR (coalesce(x.updated_at, x.published_at) = $13 AND x.item_id > $14))))))
-ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, x.item_id
-LIMIT $10
+-- $14 item. Each item with its document, where it has one. Only the items of the page are looked up, unless a filter asks.
+WITH page AS MATERIALIZED (
+    SELECT x.item_id, s.name AS source, x.bucket, x.rule, x.published_at, x.updated_at
+    FROM daily_index x JOIN sources s ON s.id = x.source_id
+    WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
+      AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
+      AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
+      AND (num_nonnulls($4::text, $5::text, $7::text, $8::text) = 0 OR EXISTS (
+          SELECT FROM items i WHERE i.id = x.item_id
+              AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
+              AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+              AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
+              AND ($8::text IS NULL OR EXISTS (
+                  SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
+      AND ($11::text IS NULL OR s.name > $11 OR (s.name = $11 AND (x.bucket < $12 OR (x.bucket = $12 AND (
+           coalesce(x.updated_at, x.published_at) < $13::timestamptz
+           OR (coalesce(x.updated_at, x.published_at) = $13 AND x.item_id > $14))))))
+    ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, x.item_id
+    LIMIT $10
+)
+SELECT p.*, i.title, i.url, p.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, i.tags,
+       (SELECT d.id FROM documents d WHERE d.url_id = i.url_id) AS document_id
+FROM page p CROSS JOIN LATERAL (SELECT * FROM items WHERE id = p.item_id LIMIT 1) i
+ORDER BY p.source, p.bucket DESC, coalesce(p.updated_at, p.published_at) DESC, p.item_id
 
 -- name: count_day
--- The NEW and LATEST items of a day by source, and those of its most frequent topics. $1 to $9 as in read_day, $10 how many
--- topics.
+-- The NEW and LATEST items of a day by source, and the most frequent topics of its newest items. $1 to $9 as in read_day,
+-- $10 how many topics, $11 of how many items.
 WITH chosen AS MATERIALIZED (
-    SELECT x.source_id, x.bucket, i.tags -> 'topic' AS topic
-    FROM daily_index x
-    JOIN sources s ON s.id = x.source_id
-    JOIN items i ON i.id = x.item_id
+    SELECT x.source_id, x.bucket, x.item_id, coalesce(x.updated_at, x.published_at) AS moment
+    FROM daily_index x JOIN sources s ON s.id = x.source_id
     WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
-      AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
-      AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
       AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
-      AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
-      AND ($8::text IS NULL OR EXISTS (SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))
       AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
+      AND (num_nonnulls($4::text, $5::text, $7::text, $8::text) = 0 OR EXISTS (
+          SELECT FROM items i WHERE i.id = x.item_id
+              AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
+              AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+              AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
+              AND ($8::text IS NULL OR EXISTS (
+                  SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
+), newest AS MATERIALIZED (
+    SELECT item_id, bucket FROM chosen ORDER BY moment DESC LIMIT $11
 ), topics AS (
-    SELECT topic.name, c.bucket
-    FROM chosen c
+    SELECT topic.name, n.bucket
+    FROM newest n
+    CROSS JOIN LATERAL (SELECT tags -> 'topic' AS topic FROM items WHERE id = n.item_id LIMIT 1) i
     CROSS JOIN LATERAL jsonb_array_elements_text(
-        CASE jsonb_typeof(c.topic) WHEN 'array' THEN c.topic WHEN 'string' THEN jsonb_build_array(c.topic) ELSE '[]' END
+        CASE jsonb_typeof(i.topic) WHEN 'array' THEN i.topic WHEN 'string' THEN jsonb_build_array(i.topic) ELSE '[]' END
     ) AS topic (name)
 )
 SELECT 'source' AS facet, s.name, s.settings ->> 'category' AS category,
