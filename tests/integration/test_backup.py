@@ -390,7 +390,7 @@ async def test_a_restore_refuses_existing_files_and_tables(
         await restore(make_settings(), tmp_path / "backup")
     with pytest.raises(
         OperatorError,
-        match=rf"already \(the tables budget_spending, budgets, canonical_attempts and {len(TABLES) - 3} more\)",
+        match=rf"already \(the tables api_tokens, budget_spending, budgets and {len(TABLES) - 3} more\)",
     ):
         await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
     assert not (tmp_path / "elsewhere").exists()
