@@ -192,6 +192,16 @@ async def test_a_saved_date_that_the_search_contradicts_is_looked_up_again(make_
         assert [one.published_at for one in await items(harness)] == [LONG_AGO]
 
 
+async def test_a_date_in_the_future_is_not_a_date_of_publication(make_settings: MakeSettings) -> None:
+    """Issue 20: the window of the search dates the page instead, and no later day has it."""
+    coming = NIGHT + timedelta(days=9)
+    async with open_day_harness(make_settings(), [page("/a", content_first_published_at=coming)]) as harness:
+        await harness.ingest()
+        assert await harness.index() == {"/a": ("NEW", "published_window")}
+        assert [one.published_at for one in await items(harness)] == [NOON]
+        assert await harness.index(coming.date()) == {}
+
+
 async def test_translations_of_a_page_have_their_own_dates(make_settings: MakeSettings) -> None:
     """Spec 6.1: they share a content_id."""
     morning = NOON - timedelta(hours=3)

@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from headwater import Item, Kind, Run
+from headwater import Item, Kind, Run, Undated
 from headwater.api import make_app
 from headwater.app.roles import RoleName, serve
 from headwater.core.reasons import Reason
@@ -21,6 +22,7 @@ from headwater.core.settings import Settings
 from headwater.db.pool import Database
 from tests import kinds
 from tests.api import TOKEN
+from tests.database_state import count
 from tests.harness import AppHarness
 from tests.program import headwater
 from tests.server import Answer, Site, rss
@@ -290,3 +292,23 @@ async def test_a_date_without_time_is_refused_with_the_source_and_the_field(
     assert (failed.error or "").startswith("Source odd: published_at: must be a datetime with a time zone, not ")
     assert (await harness.operations.sources.show("odd")).last_items == []
     assert not (await harness.method("odd")).polling
+
+
+class ComingKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Yields an item that a list announces for a later day."""
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        later = run.now + timedelta(days=2)
+        yield Item(url="http://news.test/1", title="1", published_at=later, updated_at=later, undated=Undated.UNKNOWN)
+
+
+async def test_a_date_in_the_future_is_no_date_of_any_kind(
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 20: the item is on no day until its day has come."""
+    kinds.install(monkeypatch, "coming", ComingKind)
+    await harness.operations.sources.create("soon", "coming", {})
+    assert (await harness.operations.sources.sync("soon")).new_items == 1
+    (item,) = (await harness.operations.sources.show("soon")).last_items
+    assert item.published_is_sighting
+    assert await count(harness, "item_observations") == 0

@@ -1,16 +1,16 @@
 -- name: save_items
 -- Upsert by id: title, dates, tags and raw are replaced. An undated item keeps its first sighting as its date. Each pair
 -- of dates is saved as an observation, unless the date is unknown. The stored page gives title and dates of an item whose
--- undated is 'page'. If a sighting may date the items of a source, a date in the future is no date. Neither is one after
--- the sighting that dates the item already: it was in the future then.
+-- undated is 'page'. A date in the future is no date. If a sighting dates the item already, neither is a date after that
+-- sighting: it was in the future then.
 -- Arrays: $1 ids, $2 urls, $3 url ids, $4 titles, $5 published or NULL, $6 what to make of NULL, $7 updated, $8 rules,
 -- $9 tags, $10 raws, $11 whether the dates are certain; $12 source, $13 now.
 -- Returns each item with both its dates, and whether it or its pair of dates is new.
 WITH given AS MATERIALIZED (
     SELECT g.id, g.url, g.url_id, g.title, g.undated, g.rule, g.tags, g.raw, g.is_certain,
-           CASE WHEN g.undated <> 'sighting' OR g.published_at <= coalesce(known.first_seen_at, $13) THEN g.published_at
-                END AS published_at,
-           CASE WHEN g.undated <> 'sighting' OR g.updated_at <= $13 THEN g.updated_at END AS updated_at
+           CASE WHEN g.published_at <= CASE g.undated WHEN 'sighting' THEN coalesce(known.first_seen_at, $13) ELSE $13 END
+                THEN g.published_at END AS published_at,
+           CASE WHEN g.updated_at <= $13 THEN g.updated_at END AS updated_at
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[],
                 $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[], $11::boolean[])
         AS g (id, url, url_id, title, published_at, undated, updated_at, rule, tags, raw, is_certain)

@@ -216,7 +216,7 @@ class _Day:
                 continue
             if not isinstance(body, dict) or "base_path" not in body:
                 continue
-            if date := parse_moment(body.get("first_published_at")):
+            if (date := parse_moment(body.get("first_published_at"))) and date <= self.run.now:
                 self.dates[link] = date
             for taxon in read_objects(read_object(body, "links"), "taxons"):
                 taxon_id, name = read_text(taxon, "content_id"), read_text(taxon, "title")
