@@ -96,6 +96,13 @@ async def desk(site: Site, make_settings: Callable[..., Settings], chromium: str
         await harness.work()
         for table in ("documents", "items"):
             await harness.execute(f"UPDATE {table} SET title = $1 WHERE title IN ('hostile', 'Entry 2')", HOSTILE)
+    async with open_desk(settings, site, chromium) as desk:
+        yield desk
+
+
+@contextlib.asynccontextmanager
+async def open_desk(settings: Settings, site: Site, chromium: str) -> AsyncIterator[Desk]:
+    """Run Headwater and a browser."""
     links = SignInLinks()
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(settings, ROLES, partial(make_app, links=links), on_ready=address.set_result))
@@ -205,6 +212,20 @@ async def test_a_hidden_tab_has_no_stream(desk: Desk) -> None:
             await opened.evaluate(_SET_HIDDEN, True)
         async with opened.expect_request("**/ui/live/*"):
             await opened.evaluate(_SET_HIDDEN, False)
+
+
+@pytest.mark.timeout(300)
+async def test_a_link_from_another_site_leads_a_signed_in_reader_to_its_page(
+    site: Site, make_settings: Callable[..., Settings], chromium: str
+) -> None:
+    """Reading needs a session here, and the browser does not send its cookie with a request from another site."""
+    settings = make_settings(api_token=TOKEN, allowed_hosts=("headwater.test",))
+    async with open_desk(settings, site, chromium) as desk, desk.open() as opened:
+        await desk.sign_in(opened)
+        await opened.goto(desk.base.replace("127.0.0.1", "localhost") + "/health")  # another site
+        await opened.evaluate("address => { location.href = address }", f"{desk.base}/ui/search")
+        await expect(opened.get_by_label("Words")).to_be_visible()
+        desk.faults.clear()  # the other site is one
 
 
 _SET_HIDDEN = """hidden => {

@@ -117,6 +117,9 @@ def _add_error_handlers(pages: FastAPI, view: View) -> None:
     @pages.exception_handler(Forbidden)
     async def forbidden(request: Request, _: Forbidden) -> Response:
         session = find_session(request)
+        if not session.is_signed_in and request.headers.get("sec-fetch-site") == "cross-site":
+            # A browser sends the cookie only from our own pages. This one loads the same address again.
+            return view.page(request, "again.html")
         if not session.is_signed_in and request.method in READING_METHODS:
             return RedirectResponse(sign_in.address(request), 303)
         return await _error_page(view, request, 403, "Sign in with a token that permits this.")
