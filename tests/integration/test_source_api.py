@@ -12,6 +12,7 @@ from headwater.db.pool import Database
 from tests.api import TOKEN, open_api
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
+from tests.waiting import until
 
 FEED = "http://news.test/feed"
 HOME = "http://news.test/"
@@ -73,6 +74,13 @@ async def test_a_source_is_added_read_changed_and_removed(ask: Ask) -> None:
     assert (await ask("POST", "/scraping/news.test/sync", {"method": "spider"}))[0] == 422
     status, waiting = await ask("POST", "/sources/news.test/backfill", {"since": "2024-01-01"})
     assert (status, waiting["methods"][1]["backfill_since"][:10]) == (202, "2024-01-01")
+    status, run = await ask("POST", "/sources/news.test/sync?method=main")
+    assert (status, run["source"], run["trigger"]) == (202, "news.test", "sync")
+
+    async def has_ended() -> bool:
+        return bool((await ask("GET", f"/ops/runs/{run['id']}"))[1]["status"] == "succeeded")
+
+    await until(has_ended)
     status, removed = await ask("DELETE", "/sources/news.test")
     assert (status, removed) == (200, {"name": "news.test", "kept": True, "ended_urls": 1})
     status, gone = await ask("GET", "/sources/news.test")
@@ -138,6 +146,7 @@ async def test_every_refusal_has_the_same_shape(ask: Ask) -> None:
         ("POST", "/sources/import", {"text": "words"}, 422, "no list of sources"),
         ("POST", "/sources/import", {"text": "sources:\n"}, 422, "no source"),
         ("GET", "/sources/export?format=csv", None, 422, "format"),
+        ("POST", "/sources/nobody/sync", None, 404, "nobody"),
         ("POST", "/sources/test", {"target": "nobody"}, 404, "nobody"),
         ("POST", "/sources/test", {"target": "ftp://x.test/"}, 422, "ftp"),
         ("POST", "/sources/discover", {"url": "http://nothing.test/"}, 422, "404"),
@@ -154,7 +163,7 @@ async def test_writing_routes_need_the_token_and_every_route_is_described(ask: A
     """Spec 8.1."""
     _, described = await ask("GET", "/openapi.json")
     routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}
-    assert len(routes) == 10
+    assert len(routes) == 11
     for path, methods in routes.items():
         for method, route in methods.items():
             assert route["summary"]

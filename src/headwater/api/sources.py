@@ -13,6 +13,8 @@ from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID, record
+from headwater.core.source import Method
+from headwater.discovery.operations import RunRecord
 from headwater.discovery.source_operations import AddedSource, DiscoveredSources, LiveSourceOperations, describe_added
 from headwater.discovery.trial import TrialResult
 from headwater.documents.upkeep import PurgeBegun, UpkeepOperations
@@ -96,6 +98,11 @@ def add_sources(app: FastAPI, operations: Operations) -> None:
     _add_fixed(app, operations.sources)
     _add_named(app, operations.sources, operations.upkeep)
 
+    @app.post("/sources/{name}/sync", tags=[_TAG], status_code=202)
+    async def sync(name: Name, method: Method | None = None) -> RunRecord:
+        """Start to poll a source now, and return the run. `/ops/runs/ID` shows how it ends."""
+        return await operations.begin_sync(name, method)
+
 
 def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/import", tags=[_TAG])
@@ -124,11 +131,12 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
     async def list_sources(
         health: SourceHealth | None = None,
         category: str | None = None,
+        name: Annotated[str | None, Query(description="A part of the name.")] = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 500,
         offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
     ) -> Sources:
         """List the sources with their health, the worst first."""
-        found = await sources.list_sources(health=health, category=category)
+        found = await sources.list_sources(health=health, category=category, name=name)
         end = offset + limit
         return Sources(found[offset:end], end if end < len(found) else None)
 

@@ -17,7 +17,7 @@ from headwater.db.budgets import HostBudget
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY
 from headwater.db.pool import find_full_disk as find_full_disk
-from headwater.discovery.operations import LiveRunOperations, RunOperations
+from headwater.discovery.operations import LiveRunOperations, RunOperations, RunRecord
 from headwater.discovery.source_operations import LiveSourceOperations
 from headwater.documents.days import DayOperations
 from headwater.documents.operations import DocumentOperations, OpenSandbox
@@ -102,6 +102,10 @@ class Operations(LocalOperations):
         self.metrics = metrics
         self.is_ready = ready
         self.settings = runtime.context.settings
+
+    async def begin_sync(self, name: str, method: str | None = None) -> RunRecord:
+        """Start to poll a source now in the background, by default by its first method. Return the run."""
+        return await self.runs.execute_later(await self.sources.start_sync(name, method))
 
     async def measure(self) -> bytes:
         """Return the metrics. Gauges of the database are left out while it is away."""

@@ -77,7 +77,10 @@ class LiveRunOperations(RunOperations):
 
     async def begin_ingest(self, name: str, day: date | None) -> RunRecord:
         """Start to read a day of a source in the background. Return the run."""
-        started = await self._begin(name, day)
+        return await self.execute_later(await self._begin(name, day))
+
+    async def execute_later(self, started: StartedRun) -> RunRecord:
+        """Execute a run in the background. Return the run."""
         task = asyncio.create_task(self._execute_in_background(started))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -18,6 +18,7 @@ from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
+from headwater.db.runs import StartedRun
 from headwater.db.sources import PollClaim
 from headwater.db.sources import SourceItem as SourceItem
 from headwater.discovery.operations import explain_busy
@@ -266,6 +267,11 @@ class LiveSourceOperations(SourceOperations):
 
     async def sync(self, name: str, method: str | None = None, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Poll a source now by one method, by default its first, and hand off the items."""
+        started = await self.start_sync(name, method)
+        return await self._wait(started.claim.source, self.runner.execute(started, on_urls=on_urls))
+
+    async def start_sync(self, name: str, method: str | None = None) -> StartedRun:
+        """Start the run of a sync. The caller executes it."""
         async with self.context.database.connection() as connection:
             source = await sources.require_source(connection, name)
             methods = [row.method for row in await sources.list_methods(connection, source.id)]
@@ -275,7 +281,7 @@ class LiveSourceOperations(SourceOperations):
         begun = await self.runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
             raise await explain_busy(self.context, source)
-        return await self._wait(source, self.runner.execute(begun, on_urls=on_urls))
+        return begun
 
     async def backfill(self, name: str, since: date, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Poll the sitemaps of a source now, back to a day. If this is interrupted, the running poller continues."""

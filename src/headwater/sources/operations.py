@@ -99,14 +99,17 @@ class SourceOperations:
     def _interval(self) -> timedelta:
         return timedelta(minutes=self.context.settings.poll_interval_minutes)
 
-    async def list_sources(self, *, category: str | None = None, health: str | None = None) -> list[SourceSummary]:
-        """List sources, the worst health first."""
+    async def list_sources(
+        self, *, category: str | None = None, health: str | None = None, name: str | None = None
+    ) -> list[SourceSummary]:
+        """List sources, the worst health first. `name` is a part of the name."""
         if health is not None and health not in tuple(SourceHealth):
             raise BadRequest(f"There is no health {redact(health)!r}: choose one of {', '.join(SourceHealth)}.")
         rows = await self._summarize()
         if category is not None:
             rows = [row for row in rows if f"{row.category}/".startswith(f"{category.strip('/')}/")]
-        chosen = [row for row in rows if health in (None, row.health)]
+        part = (name or "").lower()
+        chosen = [row for row in rows if health in (None, row.health) and part in row.name]
         return sorted(chosen, key=lambda row: (row.health.rank, row.name))
 
     async def show(self, name: str) -> SourceDetails:
