@@ -132,6 +132,7 @@ async def test_urls_are_listed_by_pages_with_filters(api: Api, harness: AppHarne
         "urls": {"pending": 2, "fetching": 0, "fetched": 1, "dead": 1},
         "reasons": {"fetched": {"stored": 1}, "dead": {"not_found": 1}},
         "hosts": {"with_work": 1, "in_use": 0, "blocked": 0, "closed": 1},
+        "oldest_due_at": None,
     }
 
 

@@ -127,6 +127,8 @@ def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
         """List hosts by name: state, delay, next turn, queue."""
         return await frontier.list_hosts(state=state, limit=limit, after=after)
 
+    app.get("/frontier/hosts/{host}", tags=[_TAG])(frontier.show_host)
+
     @app.post("/frontier/hosts/{host}/block", tags=[_TAG])
     async def block(host: str, block: BlockRequest | None = None) -> records.HostLine:
         """Send no request to a host, or to hosts that share its turn, for some time or until it is released."""

@@ -1,15 +1,14 @@
 """Operations on the frontier: submit, list, count and retry URLs; list and change hosts. They use only the database."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.frontier import Candidate, FrontierStatus, HostState, Origin, UrlFilter
-from headwater.core.host_wait import HostWait
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
-from headwater.core.record import record
+from headwater.core.record import extend, record
 from headwater.core.source import Source
 from headwater.core.text import make_storable
 from headwater.core.url_input import explain_unstorable, redact
@@ -17,9 +16,12 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.frontier import UrlLine
-from headwater.db.hosts import FOREVER, HostCounts, HostRow
+from headwater.db.hosts import FOREVER, HostCounts
 from headwater.db.pool import Connection, has_fetcher
 from headwater.frontier import hosts as host_changes
+from headwater.frontier.host_lines import HostDetails as HostDetails
+from headwater.frontier.host_lines import HostLine as HostLine
+from headwater.frontier.host_lines import describe_host
 from headwater.frontier.hosts import read_host, require_hosts, unknown_host
 from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all, retry_urls
 from headwater.frontier.submit import priority, submit
@@ -57,14 +59,6 @@ class UrlPage:
 
 
 @record
-class HostLine(HostRow):
-    """A host, or a turn that several hosts share (`group:`, `domain:`)."""
-
-    why: str
-    """The reason of its state, for a person."""
-
-
-@record
 class HostPage:
     """A page of hosts by name."""
 
@@ -89,6 +83,8 @@ class FrontierStats:
     reasons: dict[FrontierStatus, dict[str, int]]
     """The fetched and the dead URLs by reason."""
     hosts: HostCounts
+    oldest_due_at: datetime | None
+    """The earliest time at which a host may be asked for a queued URL. In the past: a URL waits for a worker."""
 
 
 @record
@@ -209,7 +205,9 @@ class FrontierOperations:
         async with self._database.connection() as connection:
             fetching = await frontier.count_leased_urls(connection)
             counts = await frontier.count_urls(connection)
-            by_host = await hosts.count_hosts(connection, self._clock.now())
+            now = self._clock.now()
+            by_host = await hosts.count_hosts(connection, now)
+            oldest = await hosts.get_next_ready(connection, now)
         urls = dict.fromkeys(FrontierStatus, 0)
         for status, _, count in counts:
             urls[FrontierStatus(status)] += count
@@ -219,7 +217,7 @@ class FrontierOperations:
         reasons = {
             ended: {reason: count for status, reason, count in counts if status == ended and reason} for ended in _ENDED
         }
-        return FrontierStats(urls, reasons, by_host)
+        return FrontierStats(urls, reasons, by_host, oldest if oldest is None or oldest < FOREVER else None)
 
     async def retry(self, urls: Sequence[str], priority: int = PRIORITY) -> RetriedUrls:
         """Queue known URLs again, whatever their end."""
@@ -276,6 +274,12 @@ class FrontierOperations:
             return line
         raise unknown_host(name)
 
+    async def show_host(self, host: str) -> HostDetails:
+        """Return a host with its robots.txt."""
+        line = await self.get_host(host)
+        facts = await self._database.run(hosts.get_host, line.host)
+        return extend(line, HostDetails, robots_txt=facts.robots_txt if facts else None)
+
     async def _list_hosts(
         self, *, state: str | None = None, after: str = "", limit: int, only: str | None = None
     ) -> list[HostLine]:
@@ -283,7 +287,7 @@ class FrontierOperations:
         rows = await self._database.transact(
             hosts.list_hosts, now, delay_ms, state=state, after=after, limit=limit, only=only
         )
-        return [HostLine(**asdict(row), why=_explain(row, now)) for row in rows]
+        return [describe_host(row, now) for row in rows]
 
     async def close_host(self, host: str, lasting: timedelta | None = None) -> HostLine:
         """Send no request to a host for some time, or until it is released."""
@@ -318,30 +322,6 @@ class FrontierOperations:
         """Make /a/ and /a two pages of a host, or one. Known URLs stay as they are."""
         await self._database.transact(host_changes.keep_slash, read_host(host), keeps, self._key_of)
         return await self.get_host(host)
-
-
-def _explain(host: HostRow, now: datetime) -> str:
-    shared = f"It shares the turn of {host.shares_turn_of}. " if host.shares_turn_of else ""
-    turn = host.next_turn_at
-    match host.state:
-        case HostState.CLOSED:
-            until = f"Until {turn:%Y-%m-%d %H:%M} UTC." if turn else "Until it is released."
-            why = f"{Reason.HOST_CLOSED.sentence} {until}"
-        case HostState.IN_USE:
-            why = "A request to it is under way."
-        case HostState.BLOCKED:
-            reason = Reason.of(host.failure or host.blocked_reason or "")
-            silent = f" It has not answered since {host.silent_since:%Y-%m-%d %H:%M} UTC." if host.silent_since else ""
-            why = HostWait(host.host, turn, reason, host.failed_at).explain(now) + silent
-        case HostState.WAITING if turn and turn <= now:
-            why = "Its turn has come."
-        case HostState.WAITING if host.backoff_ms:
-            why = "It asked for fewer requests, so its delay is longer for a while."
-        case HostState.WAITING:
-            why = "It waits for its next turn."
-        case _:
-            why = "No URL is queued for it."
-    return shared + why
 
 
 async def _check(connection: Connection, filters: UrlFilter) -> UrlFilter:
