@@ -24,6 +24,11 @@ PAGES = {
     "document": "/ui/documents/{document}",
     "search": "/ui/search?q=flood+barrier",
     "why": "/ui/why?url=http://canal.demo.test/news/barges-wait-for-water",
+    "sources": "/ui/sources",
+    "source": "/ui/sources/council.demo.test",
+    "frontier": "/ui/frontier",
+    "host": "/ui/hosts/council.demo.test",
+    "hosts": "/ui/hosts",
     "submit": "/ui/submit",
     "sign-in": "/ui/sign-in",
 }

@@ -36,8 +36,29 @@ PATHS = (
     "/ui/why",
     f"/ui/why?url={BLOCKED}",
     "/ui/submit",
+    "/ui/sources",
+    "/ui/sources/news.test",
+    "/ui/frontier",
+    "/ui/frontier/urls?status=dead",
+    "/ui/hosts",
+    "/ui/hosts/news.test",
     "/ui/sign-in",
     "/ui/nothing",
+)
+# Pages with more for a user who may write.
+FORMS = (
+    "/ui/submit",
+    f"/ui/why?url={BLOCKED}",
+    "/ui/sources",
+    "/ui/sources/news.test",
+    "/ui/sources/news.test/edit",
+    "/ui/sources/news.test/remove",
+    "/ui/add-source",
+    "/ui/test-source",
+    "/ui/import-sources",
+    "/ui/frontier/urls?status=dead",
+    "/ui/hosts",
+    "/ui/hosts/news.test",
 )
 
 
@@ -243,7 +264,7 @@ async def test_every_page_is_accessible_and_as_wide_as_its_window(desk: Desk, wi
         for is_signed_in in (False, True):
             if is_signed_in:
                 await desk.sign_in(opened)
-            for path in PATHS if not is_signed_in else ("/ui/submit", f"/ui/why?url={BLOCKED}"):
+            for path in PATHS if not is_signed_in else FORMS:
                 await opened.goto(path)
                 if await opened.evaluate("document.documentElement.scrollWidth") > width:
                     found.append(f"{path} is wider than its window")

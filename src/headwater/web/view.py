@@ -41,6 +41,9 @@ NAVIGATION = (
     NavigationEntry("today", "Today", "/today"),
     NavigationEntry("search", "Search", "/search"),
     NavigationEntry("why", "Why", "/why"),
+    NavigationEntry("sources", "Sources", "/sources"),
+    NavigationEntry("frontier", "Frontier", "/frontier"),
+    NavigationEntry("hosts", "Hosts", "/hosts"),
     NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
 )
 

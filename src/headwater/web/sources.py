@@ -1,0 +1,211 @@
+"""The pages of sources: the list by health, a source with its polls and runs, its settings, and its removal."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Form, Query, Request, Response
+
+from headwater.api.common import ADMIN
+from headwater.api.errors import find_status
+from headwater.core.errors import BadRequest, HeadwaterError
+from headwater.core.source import Method
+from headwater.discovery.operations import RunFilter
+from headwater.sources.health import SourceDetails, SourceHealth
+from headwater.sources.operations import EditedSource
+from headwater.web.setting_text import format_setting, parse_setting
+from headwater.web.texts import count, query_string
+from headwater.web.view import Forbidden, View, find_session
+
+_LINES = 50
+_RUNS = 8
+_MOST_PROBLEMS = 20
+_LONGEST = 200
+_MOST_OFFSET = 1_000_000
+Text = Annotated[str, Query(max_length=_LONGEST)]
+
+
+def add_pages(app: FastAPI, view: View) -> None:
+    """Add the pages."""
+    _add_list(app, view)
+    _add_source(app, view)
+    _add_actions(app, view)
+    _add_edit(app, view)
+    _add_removal(app, view)
+
+
+def _add_list(app: FastAPI, view: View) -> None:
+    @app.get("/sources")
+    async def show(
+        request: Request,
+        health: SourceHealth | None = None,
+        category: Text = "",
+        name: Text = "",
+        after: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
+    ) -> Response:
+        chosen = {"health": health or "", "category": category, "name": name.strip()}
+        found = await view.operations.sources.list_sources(category=category or None, name=name.strip() or None)
+        matching = [row for row in found if health in (None, row.health)]
+        end = after + _LINES
+
+        def link(**changes: object) -> str:
+            return request.url.path + query_string(**(chosen | changes))
+
+        return view.page(
+            request,
+            "sources.html",
+            rows=matching[after:end],
+            total=len(matching),
+            healths=Counter(row.health for row in found),
+            order=list(SourceHealth),
+            all=len(found),
+            chosen=chosen,
+            link=link,
+            first=link() if after else "",
+            next=link(after=end) if end < len(matching) else "",
+        )
+
+    @app.get("/sources.yaml")
+    async def yaml() -> Response:
+        return _attach(await view.operations.sources.export_yaml(), "application/yaml", "sources.yaml")
+
+    @app.get("/sources.opml")
+    async def opml() -> Response:
+        return _attach((await view.operations.sources.export_opml())[0], "text/x-opml", "sources.opml")
+
+
+def _attach(body: bytes, kind: str, name: str) -> Response:
+    return Response(body, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _add_source(app: FastAPI, view: View) -> None:
+    @app.get("/sources/{name}")
+    async def show(request: Request, name: str) -> Response:
+        source = await view.operations.sources.show(name)
+        runs = await view.operations.runs.list_runs(RunFilter(source=source.name), _RUNS)
+        return view.page(
+            request,
+            "source.html",
+            source=source,
+            runs=runs,
+            most=_MOST_PROBLEMS,
+            can_backfill=any(method.method is Method.SITEMAP for method in source.methods),
+            **_list_settings(source),
+        )
+
+
+def _list_settings(source: SourceDetails) -> dict[str, Any]:
+    own = [(field, format_setting(value)) for field, value in sorted(source.settings.items())]
+    defaults = [(field, format_setting(value)) for field, value in source.defaults.items() if value is not None]
+    return {"own": own, "defaults": defaults}
+
+
+def _add_actions(app: FastAPI, view: View) -> None:
+    operations = view.operations
+
+    @app.post("/sources/{name}/sync")
+    async def sync(request: Request, name: str, method: Annotated[str, Form(max_length=20)] = "") -> Response:
+        run = await operations.begin_sync(name, method or None)
+        return view.redirect(request, _address(name), f"Run {run.id} reads the source now.")
+
+    @app.post("/sources/{name}/enable")
+    async def enable(request: Request, name: str) -> Response:
+        await operations.sources.set_enabled(name, enabled=True)
+        return view.redirect(request, _address(name), "The source is enabled. It is polled when it is due.")
+
+    @app.post("/sources/{name}/disable")
+    async def disable(request: Request, name: str) -> Response:
+        await operations.sources.set_enabled(name, enabled=False)
+        notice = "The source is disabled: it is not polled. Its queued pages are still fetched."
+        return view.redirect(request, _address(name), notice)
+
+    @app.post("/sources/{name}/backfill")
+    async def backfill(request: Request, name: str, since: Annotated[date, Form()]) -> Response:
+        await operations.sources.request_backfill(name, since)
+        return view.redirect(request, _address(name), f"The next poll of the sitemaps goes back to {since}.")
+
+
+def _address(name: str) -> str:
+    return f"/sources/{name}"
+
+
+def _add_edit(app: FastAPI, view: View) -> None:
+    sources = view.operations.sources
+
+    def render(
+        request: Request, source: SourceDetails, texts: Mapping[str, str], refusal: str = "", status: int = 200
+    ) -> Response:
+        fields = sorted({*source.settings, *source.defaults})
+        return view.page(
+            request,
+            "source_edit.html",
+            status,
+            source=source,
+            fields=fields,
+            texts=texts,
+            defaults={field: format_setting(value) for field, value in source.defaults.items() if value is not None},
+            refusal=refusal,
+        )
+
+    @app.get("/sources/{name}/edit")
+    async def form(request: Request, name: str) -> Response:
+        if not find_session(request).can_write:
+            raise Forbidden
+        source = await sources.show(name)
+        return render(request, source, _format_own(source))
+
+    @app.post("/sources/{name}/edit")
+    async def edit(request: Request, name: str) -> Response:
+        source = await sources.show(name)
+        own = _format_own(source)
+        sent = {
+            key.removeprefix("set."): value.strip()
+            for key, value in (await request.form()).items()
+            if key.startswith("set.") and isinstance(value, str)
+        }
+        changes = {field: parse_setting(text) for field, text in sent.items() if text and text != own.get(field, "")}
+        unset = [field for field in source.settings if sent.get(field) == ""]
+        if not changes and not unset:
+            return view.redirect(request, _address(name), "The settings are as they were.")
+        try:
+            edited = await sources.edit(name, changes, unset)
+        except HeadwaterError as error:
+            return render(request, source, sent, str(error), find_status(error.reason))
+        return view.redirect(request, _address(name), _describe_changes(edited))
+
+
+def _format_own(source: SourceDetails) -> dict[str, str]:
+    return {field: format_setting(value) for field, value in source.settings.items()}
+
+
+def _describe_changes(edited: EditedSource) -> str:
+    changed = (
+        f"{one.field} was {format_setting(one.before)}, is {format_setting(one.after)}" for one in edited.changed
+    )
+    return "; ".join(changed) + "." if edited.changed else "The settings are as they were."
+
+
+def _add_removal(app: FastAPI, view: View) -> None:
+    operations = view.operations
+
+    @app.get("/sources/{name}/remove")
+    async def ask(request: Request, name: str) -> Response:
+        if not find_session(request).can_write:
+            raise Forbidden
+        return view.page(request, "source_remove.html", source=await operations.sources.show(name))
+
+    @app.post("/sources/{name}/remove")
+    async def remove(request: Request, name: str) -> Response:
+        removed = await operations.sources.remove(name)
+        kept = "Its items and documents are kept" if removed.kept else "It had no items"
+        ended = f", and {count(removed.ended_urls, 'queued page')} will not be fetched" if removed.ended_urls else ""
+        return view.redirect(request, "/sources", f"Source {name} is removed. {kept}{ended}.")
+
+    @app.post("/sources/{name}/purge", dependencies=ADMIN)
+    async def purge(request: Request, name: str, confirm: Annotated[str, Form(max_length=100)] = "") -> Response:
+        if confirm.strip() != name:
+            raise BadRequest(f"confirm: type the name {name} to delete everything of this source. Nothing was changed.")
+        await operations.upkeep.begin_purge(name)
+        notice = f"Source {name} is removed. The running program deletes its items, URLs, documents and raw files."
+        return view.redirect(request, "/sources", notice)
