@@ -165,7 +165,7 @@ async def test_a_web_that_refuses_connections_loses_nothing(crawl: Crawl) -> Non
     async with crawl(hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.2)
         await harness.swarm.stop()
-        await harness.until_logged("network", times=30)
+        await harness.until_logged("robots_unreachable", times=10)
         await harness.swarm.start()
         await harness.release_hosts()
         await finish_and_check(harness)

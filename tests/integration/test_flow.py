@@ -179,7 +179,7 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, harness: AppHar
     await harness.operations.sources.add(FEED)
     site.answers[FEED] = Answer(status=404)
     for errors in (1, 2):
-        failed = await harness.operations.sources.sync("news.test")
+        failed = await poll(harness, "news.test")
         assert failed.reason is Reason.NOT_FOUND
         main = await harness.method()
         assert main.consecutive_errors == errors
@@ -187,7 +187,7 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, harness: AppHar
         wait = main.next_poll_at - datetime.now(UTC)
         assert timedelta(minutes=15 * 2**errors - 1) < wait < timedelta(minutes=15 * 2**errors * 1.1)
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
-    assert (await harness.operations.sources.sync("news.test")).new_items == 1
+    assert (await poll(harness, "news.test")).new_items == 1
     main = await harness.method()
     assert (main.consecutive_errors, main.last_error) == (0, None)
 
