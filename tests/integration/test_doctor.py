@@ -43,6 +43,7 @@ NAMES = [
     "hosts",
     "hand-offs",
     "index",
+    "raw content",
     "sources",
     "webhooks",
     "api key",
@@ -55,6 +56,7 @@ NAMES = [
     "kinds",
     "chromium",
     "redis",
+    "search url",
 ]
 CHROMIUM = find_program() or ""
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -149,7 +151,16 @@ def test_a_healthy_machine_is_found_healthy_and_unchanged(data: Path, tmp_path: 
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"api token", "contact url", "chromium", "redis", "webhooks", "api key"}
+    assert not_ok <= {
+        "api token",
+        "contact url",
+        "chromium",
+        "redis",
+        "webhooks",
+        "api key",
+        "search url",
+        "raw content",
+    }
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))

@@ -222,10 +222,10 @@ async def test_the_doctor_metrics_and_the_command_line_show_the_index(
     await indexed.fetch("http://en.test/river")
     await feed(indexed)
     checks = {check["name"]: check for check in (await run("doctor"))["checks"]}
-    assert [checks[name]["state"] for name in ("search server", "raw_content")] == ["ok", "ok"]
+    assert [checks[name]["state"] for name in ("search url", "raw content")] == ["ok", "ok"]
     await indexed.execute("INSERT INTO index_changes (document_id, version, reason) VALUES (77, 1, 'index_refused')")
     assert (await run("search", "index"))["parked"] == 1
-    assert {one["name"]: one for one in (await run("doctor"))["checks"]}["raw_content"]["state"] == "warning"
+    assert {one["name"]: one for one in (await run("doctor"))["checks"]}["raw content"]["state"] == "warning"
     metrics = (await indexed.operations.measure()).decode()
     assert 'headwater_index_changes{status="parked"} 1.0' in metrics
     done = await run("search", "reindex")

@@ -387,6 +387,6 @@ _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple
     "kinds": (_check_kinds, ()),
     "chromium": (_check_chromium, ("chromium_path",)),
     "redis": (_check_redis, ("redis_url",)),
-    "search server": (_check_search_server, ("search_url",)),
+    "search url": (_check_search_server, ("search_url",)),
 }
 _ORDER = ("settings", "data folder", "disk", *DATABASE_CHECKS, "time zone", "dns", "api address", "api token")

@@ -305,7 +305,7 @@ _TABLE_CHECKS: dict[str, Callable[[Connection, Reading, Settings], Awaitable[Fin
     "hosts": _check_hosts,
     "hand-offs": _check_handoffs,
     "index": _check_index,
-    "raw_content": _check_raw_content,
+    "raw content": _check_raw_content,
     "sources": _check_sources,
     "webhooks": _check_webhooks,
     "api key": _check_key,
