@@ -16,13 +16,13 @@ from headwater.browser.chromium import find_program
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
 WIDTHS = {1280: 860, 390: 844}
 SCHEMES = ("light", "dark")
-COLOURS = 128
+COLOURS = 256
 # The pages by name.
 PAGES = {
     "today": "/ui/today",
     "since": "/ui/since",
     "document": "/ui/documents/{document}",
-    "search": "/ui/search?q=flood+barrier",
+    "search": "/ui/search?q=flood",
     "why": "/ui/why?url=http://canal.demo.test/news/barges-wait-for-water",
     "sources": "/ui/sources",
     "source": "/ui/sources/council.demo.test",
@@ -81,7 +81,9 @@ def _save_window(browser: Browser, base: str, token: str, names: list[str], widt
             page.click("main button")
         page.goto(PAGES[name].format(document=document))
         page.wait_for_timeout(300)  # the live parts load once
-        picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+        picture = (
+            Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
+        )
         file = FOLDER / f"{name}-{scheme}-{width}.png"
         picture.save(file, optimize=True)
         print(f"{file.relative_to(FOLDER.parents[1])}  {file.stat().st_size / 1000:.0f} kB")

@@ -10,14 +10,14 @@ from headwater.core.text import format_duration
 from headwater.web.charts import make_tag
 from headwater.web.texts import clean, shorten
 
-_WIDTH = 400
+_WIDTH = 420
 _STEP = 46
 _TOP = 20
 _LINE = 102  # the place of the line
 _TEXT = _LINE + 20
 _RADIUS = 6
-_TITLE_CHARACTERS = 36
-_NOTE_CHARACTERS = 42
+_TITLE_CHARACTERS = 40
+_NOTE_CHARACTERS = 48
 
 
 @dataclass(frozen=True, slots=True)
