@@ -40,7 +40,7 @@ class Prepared(NamedTuple):
     in_titles: str
     titled: str | None
     lexemes: list[str]
-    configurations: list[str]
+    last_document: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,6 @@ async def save_search_version(connection: Connection, version: int) -> None:
     await connection.execute(query("save_search_version"), version)
 
 
-async def last_searched_document(connection: Connection) -> int:
-    """Return the greatest id of the documents in search."""
-    value: int = await connection.fetchval(query("last_searched_document"))
-    return value
-
-
 async def prepare_search(
     connection: Connection,
     wanted: str,
@@ -177,7 +171,7 @@ async def prepare_search(
         in_titles=" | ".join(in_titles),
         titled=(" | ".join(titles) or "'#'") if titled else None,
         lexemes=sorted({lexeme for _, row in pairs for lexeme in row["lexemes"]}),
-        configurations=[name for name, row in pairs if row["wanted"] or not wanted],
+        last_document=max(row["last_document"] for row in rows),
     )
 
 
@@ -189,28 +183,29 @@ def _restrict(search: str, configuration: str) -> str:
 async def search_documents(connection: Connection, request: SearchRequest) -> tuple[int, list[Ranked]]:
     """Return the number of matches, up to one more than MOST_COUNTED, and a page of hits. Call it in a transaction."""
     await connection.execute(query("plan_for_search"))
-    blocks = _list_blocks(request.last_document)
+    # Old documents of a time are found by their date.
+    blocks = [] if request.before else _list_blocks(request.last_document)
     after_hit, prepared = request.after_hit, request.prepared
     rows = await connection.fetch(
         query("search_documents"),
         prepared.wanted,
-        prepared.in_titles,
-        prepared.ranked,
-        request.last_document,
-        request.now,
         prepared.titled,
         request.after,
         request.before,
-        None if request.languages is None else [f"lang:{one}" for one in request.languages],
-        None if request.source_ids is None else [f"source:{one}" for one in request.source_ids],
-        None if request.sites is None else [f"site:{one}" for one in request.sites],
-        request.unwanted_marks,
+        _mark("lang", request.languages),
+        _mark("source", request.source_ids),
+        _mark("site", request.sites),
+        request.unwanted_marks or None,
         request.topics,
-        request.unwanted_topics,
         request.topic,
+        request.unwanted_topics,
+        request.last_document,
         MOST_COUNTED + 1,
         _MOST_BY_TITLE,
         _MOST_RANKED_BY_TEXT,
+        prepared.in_titles,
+        prepared.ranked,
+        request.now,
         request.newest_first,
         after_hit.is_best if after_hit else None,
         after_hit.score if after_hit else None,
@@ -219,6 +214,7 @@ async def search_documents(connection: Connection, request: SearchRequest) -> tu
         [block.marks for block in blocks],
         [block.low for block in blocks],
         [block.high for block in blocks],
+        min((block.low for block in blocks), default=request.last_document + 1),
     )
     hits = [dict(row) for row in rows]
     total = max(hit.pop("total") for hit in hits)
@@ -239,16 +235,18 @@ class _Block(NamedTuple):
     high: int
 
 
+def _mark(name: str, values: Collection[object] | None) -> list[str] | None:
+    return None if values is None else [f"{name}:{value}" for value in values]
+
+
 def _list_blocks(last: int) -> list[_Block]:
-    """Return three ranges of document ids, newest first, with the marks of their blocks."""
+    """Return the newest two ranges of document ids, the newest first, with the marks of their blocks."""
     near, far = max(last >> _NEAR, 1), max(last >> _FAR, 1)
     begins_near = (near - 1) << _NEAR
     begins_far = min((far - 1) << _FAR, begins_near)
     blocks = [_Block(f"near:{near},near:{near - 1}", begins_near, last)]
     if begins_near > begins_far:
         blocks.append(_Block(f"far:{far},far:{far - 1}", begins_far, begins_near - 1))
-    if begins_far:
-        blocks.append(_Block(",".join(f"far:{number}" for number in range(far)), 0, begins_far - 1))
     return blocks
 
 

@@ -110,7 +110,7 @@ class SearchOperations:
             chosen = await prepare_filter(connection, only) if only else ContentFilter()
             return await self._prepare(connection, parsed, chosen, position, limit, newest_first=newest_first)
 
-        request = await self._context.database.transact(prepare)
+        request = await self._context.database.run(prepare)
         if request is None:
             return Hits([], 0, has_more=False, next=None, notes=list(parsed.notes))
         total, ranked = await self._search(request)
@@ -212,7 +212,7 @@ class SearchOperations:
         if prepared is None:
             return None
         topics = {topic.lower() for topic in parsed.get("topic").wanted}
-        last = position.last_document if position else await search.last_searched_document(connection)
+        last = position.last_document if position else prepared.last_document
         return SearchRequest(
             prepared=prepared,
             last_document=last,
@@ -248,8 +248,12 @@ async def _find_sources(
     for categories in (parsed.get("category").wanted, (only.category,) if only.category else ()):
         if categories:
             wanted = _meet(wanted, await search.sources_of_categories(connection, categories))
-    unwanted = await search.sources_of_names(connection, parsed.get("source").unwanted)
-    return wanted, unwanted | await search.sources_of_categories(connection, parsed.get("category").unwanted)
+    unwanted: set[int] = set()
+    if names := parsed.get("source").unwanted:
+        unwanted |= await search.sources_of_names(connection, names)
+    if categories := parsed.get("category").unwanted:
+        unwanted |= await search.sources_of_categories(connection, categories)
+    return wanted, unwanted
 
 
 def _meet(first: set[int] | None, second: set[int]) -> set[int]:

@@ -427,6 +427,26 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN ARRAY[
     FROM (SELECT string_to_array(host, '.') AS parts) h, generate_subscripts(parts, 1) AS n
 );
 
+-- The documents that match a search and its filters. The planner writes this function into the query that calls it.
+-- A document has one of `languages`, `sources` and `sites` (marks), none of `unwanted` (marks), and one of `topics`; NULL: any.
+CREATE FUNCTION find_documents(
+    search tsquery, in_titles tsquery, after timestamptz, before timestamptz, languages text[], sources text[], sites text[],
+    unwanted text[], topics text[], topic text, unwanted_topics text[], last bigint
+) RETURNS SETOF document_search LANGUAGE sql STABLE AS $$
+    SELECT * FROM document_search s
+    WHERE s.words @@ search AND (in_titles IS NULL OR s.titles @@ in_titles)
+      AND (after IS NULL OR s.dated_at >= after) AND (before IS NULL OR s.dated_at < before)
+      AND (languages IS NULL OR s.marks && languages) AND (sources IS NULL OR s.marks && sources)
+      AND (sites IS NULL OR s.marks && sites) AND (unwanted IS NULL OR NOT s.marks && unwanted)
+      AND (topics IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| topics))
+      AND (topic IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ? topic))
+      AND (unwanted_topics IS NULL OR NOT EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
+            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| unwanted_topics))
+      AND s.document_id + 0 <= last   -- the sum keeps the planner from reading all rows by their ids
+$$;
+
 -- The text search configurations that documents use.
 CREATE TABLE search_configurations (
     name  text PRIMARY KEY

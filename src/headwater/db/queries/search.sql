@@ -51,15 +51,13 @@ UPDATE search_state SET version = $1
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
        set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)
 
--- name: last_searched_document
-SELECT coalesce(max(document_id), 0) FROM document_search
-
 -- name: prepare_search
 -- The search in the words of each configuration in use, and the words to highlight. $1 the search, $2 its wanted words only,
 -- $3 the search in titles, all in the syntax of to_tsquery; $4 configurations, or NULL for all; $5 wanted words
 SELECT c.name AS configuration, to_tsquery(c.name::regconfig, $1)::text AS wanted,
        to_tsquery(c.name::regconfig, $2)::text AS ranked, to_tsquery(c.name::regconfig, $3)::text AS titled,
-       ARRAY(SELECT lexeme FROM unnest(to_tsvector(c.name::regconfig, $5))) AS lexemes
+       ARRAY(SELECT lexeme FROM unnest(to_tsvector(c.name::regconfig, $5))) AS lexemes,
+       (SELECT coalesce(max(document_id), 0) FROM document_search) AS last_document
 FROM search_configurations c WHERE $4::text[] IS NULL OR c.name = ANY ($4) ORDER BY c.name
 
 -- name: sources_of_categories
@@ -71,63 +69,44 @@ SELECT s.id FROM sources s, unnest($1::text[]) AS c WHERE starts_with((s.setting
 SELECT id FROM sources WHERE name = ANY ($1::text[])
 
 -- name: search_documents
--- Best first. The work is bounded: `body` reads the newest blocks of documents first and stops at $16 matches, `titled` adds at
--- most $17 documents with the words in their titles, and only the best $18 by title and date are ranked by their texts.
+-- Best first. The work is bounded: `body` reads the newest blocks of documents first and stops at $13 matches, `titled` adds at
+-- most $14 documents with the words in their titles, and only the best $15 by title and date are ranked by their texts.
 -- One row has the number of matches only, if no document is on the page.
--- $1 search, $2 wanted words in titles, $3 words to rank by; $4 last document that counts; $5 now;
--- $6 search in titles or NULL, $7 after or NULL, $8 before or NULL; marks of which a document has one: $9 languages, $10 sources,
--- $11 sites, each or NULL; $12 marks that it has not; $13 topics of which it has one, or NULL; $14 topics that it has not;
--- $15 a topic that it has besides, or NULL;
+-- $1 to $12: the arguments of find_documents. $16 wanted words in titles, $17 words to rank by, $18 now,
 -- $19 whether the newest are first; the hit before the page, or NULLs: $20 whether it is among the best, $21 score, $22 id;
--- $23 how many hits; the blocks, newest first: $24 marks, $25 first id, $26 last id
+-- $23 how many hits; the newest blocks: $24 marks, $25 first id, $26 last id; $27 the first id that they do not leave out
 WITH body AS MATERIALIZED (
-    SELECT f.* FROM unnest($24::text[], $25::bigint[], $26::bigint[]) AS b (marks, low, high),
-    LATERAL (
-        SELECT s.document_id, s.dated_at, s.titles FROM document_search s
-        WHERE s.words @@ $1::text::tsquery AND s.marks && string_to_array(b.marks, ',')
-          -- The sums keep the planner from reading all rows of a block by their ids.
-          AND s.document_id + 0 BETWEEN b.low AND b.high AND s.document_id + 0 <= $4
-          AND ($6::text IS NULL OR s.titles @@ $6::text::tsquery)
-          AND ($7::timestamptz IS NULL OR s.dated_at >= $7) AND ($8::timestamptz IS NULL OR s.dated_at < $8)
-          AND ($9::text[] IS NULL OR s.marks && $9) AND ($10::text[] IS NULL OR s.marks && $10)
-          AND ($11::text[] IS NULL OR s.marks && $11) AND NOT s.marks && $12::text[]
-          AND ($13::text[] IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $13))
-          AND ($14::text[] IS NULL OR NOT EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $14))
-          AND ($15::text IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-                WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ? $15))
-    ) f LIMIT $16
+    SELECT document_id, dated_at, titles FROM (
+        SELECT f.* FROM unnest($24::text[], $25::bigint[], $26::bigint[]) AS b (marks, low, high), LATERAL (
+            SELECT s.document_id, s.dated_at, s.titles
+            FROM find_documents($1::text::tsquery, $2::text::tsquery, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) s
+            WHERE s.marks && string_to_array(b.marks, ',') AND s.document_id + 0 BETWEEN b.low AND b.high
+        ) f
+        UNION ALL
+        SELECT s.document_id, s.dated_at, s.titles
+        FROM find_documents($1::text::tsquery, $2::text::tsquery, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) s
+        WHERE s.document_id + 0 < $27
+    ) f LIMIT $13
 ), titled AS MATERIALIZED (
-    SELECT s.document_id, s.dated_at, s.titles FROM document_search s
-    WHERE (SELECT count(*) FROM body) >= $16 AND s.titles @@ $2::text::tsquery AND s.words @@ $1::text::tsquery
-      AND s.document_id + 0 <= $4
-      AND ($6::text IS NULL OR s.titles @@ $6::text::tsquery)
-      AND ($7::timestamptz IS NULL OR s.dated_at >= $7) AND ($8::timestamptz IS NULL OR s.dated_at < $8)
-      AND ($9::text[] IS NULL OR s.marks && $9) AND ($10::text[] IS NULL OR s.marks && $10)
-      AND ($11::text[] IS NULL OR s.marks && $11) AND NOT s.marks && $12::text[]
-      AND ($13::text[] IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $13))
-      AND ($14::text[] IS NULL OR NOT EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ?| $14))
-      AND ($15::text IS NULL OR EXISTS (SELECT FROM documents d JOIN items i ON i.url_id = d.url_id
-            WHERE d.id = s.document_id AND lower((i.tags -> 'topic')::text)::jsonb ? $15))
-    LIMIT $17
+    SELECT s.document_id, s.dated_at, s.titles
+    FROM find_documents($1::text::tsquery, $2::text::tsquery, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) s
+    WHERE (SELECT count(*) FROM body) >= $13 AND s.titles @@ $16::text::tsquery
+    LIMIT $14
 ), found AS (
     SELECT * FROM body
     UNION ALL SELECT * FROM titled WHERE document_id NOT IN (SELECT document_id FROM body)
 ), first_scores AS (
     -- A title counts more than a byline, and both more than the text. Half of the weight of news is lost in 30 days.
     SELECT document_id, CASE WHEN $19 THEN extract(epoch FROM dated_at)::float8
-           ELSE ts_rank('{0, 0, 0.5, 1}', titles, $3::text::tsquery)
-                + 0.25 / (1 + greatest(extract(epoch FROM $5::timestamptz - dated_at)::float8, 0) / 2592000) END AS score
+           ELSE ts_rank('{0, 0, 0.5, 1}', titles, $17::text::tsquery)
+                + 0.25 / (1 + greatest(extract(epoch FROM $18::timestamptz - dated_at)::float8, 0) / 2592000) END AS score
     FROM found
 ), ordered AS (
-    SELECT document_id, score, NOT $19 AND row_number() OVER (ORDER BY score DESC, document_id DESC) <= $18 AS is_best
+    SELECT document_id, score, NOT $19 AND row_number() OVER (ORDER BY score DESC, document_id DESC) <= $15 AS is_best
     FROM first_scores
 ), scored AS MATERIALIZED (
     SELECT o.document_id, o.is_best, CASE WHEN o.is_best THEN o.score + (
-               SELECT ts_rank_cd('{0.1, 0.1, 0.2, 0.4}', s.words, $3::text::tsquery, 33) FROM document_search s
+               SELECT ts_rank_cd('{0.1, 0.1, 0.2, 0.4}', s.words, $17::text::tsquery, 33) FROM document_search s
                WHERE s.document_id = o.document_id) ELSE o.score END AS score
     FROM ordered o
 ), page AS MATERIALIZED (
