@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.core.errors import ExchangeFailed, NotNow
 from headwater.core.frontier import HostRecord, UrlFilter
 from headwater.core.http import Response
 from headwater.core.reasons import Reason
@@ -223,6 +224,29 @@ async def test_a_page_without_an_answer_makes_the_gate_read_robots_txt_again(
         assert site.visits(robots) == 3
         host = await harness.operations.frontier.get_host("news.test")
         assert (host.state, host.failure, host.silent_since is None) == ("idle", "timeout", False)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_process_that_is_late_charges_no_host(
+    is_known: bool, site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.4: its lease has ended, and another process may have asked the host since."""
+    site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
+    await harness.fetch("http://news.test/a")
+    if not is_known:
+        await harness.execute("UPDATE host_state SET robots_fetched_at = NULL")
+    gate, clock = harness.runtime.gate, harness.runtime.context.clock
+    async with gate.lease_host("news.test") as lease:
+
+        async def wait_too_long(*_: object, **__: object) -> Response:
+            lease.until = clock.now()
+            raise ExchangeFailed("The time is over.", reason=Reason.TIMEOUT)
+
+        monkeypatch.setattr(HttpClient, "request", wait_too_long)
+        with pytest.raises((ExchangeFailed, NotNow)):
+            await gate.send(lease, "http://news.test/a")
+    host = await harness.operations.frontier.get_host("news.test")
+    assert (host.state, host.failure, host.silent_since) == ("idle", None, None)
 
 
 @given(st.lists(st.sampled_from([Reason.DNS, Reason.TIMEOUT, Reason.HTTP_5XX, Reason.RATE_LIMITED]), min_size=1))

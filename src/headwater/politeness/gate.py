@@ -183,8 +183,9 @@ class Gate:
         try:
             return await exchange
         except ExchangeFailed as error:
-            if is_silent(error.reason):
-                await self.save_failure(lease, record_silence(lease.host, error.reason, self.clock.now()))
+            now = self.clock.now()
+            if is_silent(error.reason) and now < lease.until:
+                await self.save_failure(lease, record_silence(lease.host, error.reason, now))
             raise
 
     async def _browse(self, lease: HostLease, url: str, options: RequestOptions) -> Response:

@@ -131,6 +131,8 @@ class RobotsGate:
         request. It also finds the URLs of a host that shares its turn, because the others must not wait for that host.
         """
         now = self._clock.now()
+        if now >= lease.until:  # this process was late, and another one may have asked the host since
+            return NotNow(f"The lease of {lease.host.host} ended before its robots.txt was read.", until=now)
         host = record_failure(lease.host, failure, now, least)
         await self._gate.save_failure(lease, host)
         assert host.retry_at is not None
