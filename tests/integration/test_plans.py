@@ -267,6 +267,29 @@ async def test_a_day_is_built_again_in_a_time_that_grows_with_it_and_not_with_it
         assert A_DAY < explained.rows_handled < 40 * A_DAY
 
 
+async def test_the_completeness_of_a_day_reads_only_that_day(database: Database, connection: Connection) -> None:
+    """Spec 8.4: the page of a day costs as much after years as after a week."""
+    await load(connection, "'h' || n % 500", 20_000)
+    await connection.execute("SET session_replication_role = replica")
+    await connection.execute(
+        "INSERT INTO items (id, source_id, url, url_id, title, published_at, published_is_sighting, first_seen_at, "
+        "last_seen_at) SELECT encode(sha256(url_hash), 'hex'), 1, url, id, url, $1, false, $1, $1 FROM url_frontier",
+        NOW,
+    )
+    await connection.execute(
+        "INSERT INTO daily_index (source_id, day, item_id, bucket) "
+        "SELECT 1, $1::date - (row_number() OVER (ORDER BY id))::int / 10, id, 'NEW' FROM items",
+        NOW.date(),
+    )
+    await connection.execute("RESET session_replication_role")
+    await connection.execute("ANALYZE items, daily_index, documents")
+    for name, arguments in (("count_complete", ()), ("list_missing", (None, None, 50))):
+        for mode in MODES:
+            explained = await explain(database, name, NOW.date() - timedelta(days=3), None, *arguments, mode=mode)
+            assert not [table for table in ("daily_index", "items", *GROWING) if explained.reads_whole(table)]
+            assert explained.rows_read < 200
+
+
 # Which of the URLs of the host that holds most are due, and what priority they have.
 HOT_HOSTS = {
     "all are due": ("true", "1 + n % 10"),

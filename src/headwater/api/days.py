@@ -12,7 +12,7 @@ from headwater.app.operations import Operations
 from headwater.core.record import RowId, extend, record
 from headwater.core.run import RunStatus
 from headwater.discovery.operations import RunFilter, RunRecord
-from headwater.documents.days import DayCounts, DayView
+from headwater.documents.days import DayCompleteness, DayCounts, DayView, MissingPage
 from headwater.documents.operations import DayFilter
 
 _READING = "reading"
@@ -102,5 +102,20 @@ def add_runs(app: FastAPI, operations: Operations) -> None:
         """List runs, newest first."""
         found = await operations.runs.list_runs(RunFilter(source, status, day, before), limit)
         return RunPage(found, found[-1].id if len(found) == limit else None)
+
+    @app.get("/daily/{day}/completeness", tags=[_READING])
+    async def measure(day: IsoDay, source: str | None = None) -> DayCompleteness:
+        """Count the items that sources list for a day, and those whose page is stored, waits or failed."""
+        return await operations.days.measure(day, source=source)
+
+    @app.get("/daily/{day}/missing", tags=[_READING])
+    async def list_missing(
+        day: IsoDay,
+        source: str | None = None,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        after: str | None = None,
+    ) -> MissingPage:
+        """List the items of a day whose page is not stored, each with the reason."""
+        return await operations.days.list_missing(day, source=source, limit=limit, after=after)
 
     app.get("/ops/runs/{run_id}", tags=[_RUNS])(operations.runs.get)

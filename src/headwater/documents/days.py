@@ -12,7 +12,8 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.core.source import Source
 from headwater.core.text import make_storable
-from headwater.db import items, runs, sources
+from headwater.db import completeness, items, runs, sources
+from headwater.db.completeness import MissingItem, SourceCompleteness
 from headwater.db.context import DatabaseContext
 from headwater.db.items import DayFilter, DayPosition, DayReading
 from headwater.db.items import DayItem as DayItem
@@ -42,6 +43,8 @@ class DayState(StrEnum):
 
 
 _CURSOR = re.compile("([0-9-]{10})_(.+)_(NEW|LATEST)_(.+)_([0-9a-f]{64})")
+_MISSING_CURSOR = re.compile("([a-z0-9][a-z0-9._-]{0,63})_([0-9a-f]{64})")
+_COUNTS = ("expected", "stored", "waiting", "failed", "unfetched")
 _COMPLETE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
 _DatedSources = dict[str, tuple[Source, Kind]]
 
@@ -82,6 +85,31 @@ class DayView:
 
 
 @record
+class DayCompleteness:
+    """How many items of a day are expected, and how many have their page, in all and by source."""
+
+    day: date
+    expected: int
+    stored: int
+    waiting: int
+    failed: int
+    unfetched: int
+    sources: list[SourceCompleteness]
+    """The sources with items of the day, those with the most missing pages first."""
+    days: list[SourceDay]
+    """The sources of dated days, and whether the day was read to its end."""
+
+
+@record
+class MissingPage:
+    """Items of a day whose page is not stored, by source."""
+
+    items: list[MissingItem]
+    next: str | None
+    """The `after` of the next page; null on the last page."""
+
+
+@record
 class DayCounts:
     """The numbers of items of a day that match a filter, the largest first."""
 
@@ -119,8 +147,8 @@ class DayOperations:
         if wanted and of_page and wanted != of_page:
             raise _bad_cursor()
         wanted = wanted or of_page
-        if wanted and not _FIRST < wanted < _LAST:
-            raise BadRequest(f"{wanted} is out of range: choose a year from 1000 to 2999.")
+        if wanted:
+            self._check_range(wanted)
         async with self.context.database.connection() as connection:
             only = await prepare_filter(connection, only or DayFilter())
             dated = await self._find_dated(connection, only)
@@ -133,13 +161,41 @@ class DayOperations:
 
     async def count(self, day: date, only: DayFilter | None = None) -> DayCounts:
         """Count the items of a day by source, category and topic."""
-        if not _FIRST < day < _LAST:
-            raise BadRequest(f"{day} is out of range: choose a year from 1000 to 2999.")
+        self._check_range(day)
         async with self.context.database.connection() as connection:
             only = await prepare_filter(connection, only or DayFilter())
             facets = await items.count_day(connection, day, only, most_topics=_MOST_TOPICS)
         new, latest = (sum(getattr(one, bucket) for one in facets.sources) for bucket in ("new", "latest"))
         return DayCounts(day, new, latest, facets.sources, facets.categories, facets.topics)
+
+    async def measure(self, day: date, *, source: str | None = None) -> DayCompleteness:
+        """Measure whether a day is complete: the items that sources list, and those whose page is stored."""
+        self._check_range(day)
+        async with self.context.database.connection() as connection:
+            only = await prepare_filter(connection, DayFilter(source))
+            found = await completeness.count_complete(connection, day, only.source)
+            states = await self._read_states(connection, await self._find_dated(connection, only), day)
+        sums = {name: sum(getattr(one, name) for one in found) for name in _COUNTS}
+        return DayCompleteness(day=day, **sums, sources=found, days=states)
+
+    async def list_missing(
+        self, day: date, *, source: str | None = None, limit: int = 50, after: str | None = None
+    ) -> MissingPage:
+        """List the items of a day whose page is not stored, each with the reason."""
+        self._check_range(day)
+        position = _MISSING_CURSOR.fullmatch(after) if after is not None else None
+        if after is not None and position is None:
+            raise _bad_cursor()
+        async with self.context.database.connection() as connection:
+            only = await prepare_filter(connection, DayFilter(source))
+            found = await completeness.list_missing(
+                connection, day, only.source, after=(position[1], position[2]) if position else None, limit=limit
+            )
+        return MissingPage(found, f"{found[-1].source}_{found[-1].item_id}" if len(found) == limit else None)
+
+    def _check_range(self, day: date) -> None:
+        if not _FIRST < day < _LAST:
+            raise BadRequest(f"{day} is out of range: choose a year from 1000 to 2999.")
 
     async def _find_dated(self, connection: Connection, only: DayFilter) -> _DatedSources:
         """Return the sources of dated days that a filter admits."""

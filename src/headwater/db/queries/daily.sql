@@ -148,3 +148,43 @@ FROM chosen c JOIN sources s ON s.id = c.source_id GROUP BY s.id
 UNION ALL
 (SELECT 'topic', name, NULL, count(*) FILTER (WHERE bucket = 'NEW'), count(*) FILTER (WHERE bucket = 'LATEST')
  FROM topics GROUP BY name ORDER BY count(*) DESC, name LIMIT $10)
+
+-- name: count_complete
+-- How many items of a day each source lists, and how many of them have their page: stored, waiting, failed for good, or without
+-- a page to fetch. The page of an item is that of its URL, or the page that its URL moved to. $1 day, $2 source's name or NULL
+SELECT s.name AS source, count(*) AS expected, count(*) FILTER (WHERE p.is_stored) AS stored,
+       count(*) FILTER (WHERE NOT p.is_stored AND p.is_queued) AS waiting,
+       count(*) FILTER (WHERE NOT p.is_stored AND NOT p.is_queued AND p.is_known) AS failed,
+       count(*) FILTER (WHERE NOT p.is_known) AS unfetched
+FROM daily_index x
+JOIN sources s ON s.id = x.source_id
+JOIN items i ON i.id = x.item_id
+CROSS JOIN LATERAL (
+    SELECT i.url_id IS NOT NULL AS is_known,
+           EXISTS (SELECT FROM documents d WHERE d.url_id IN (i.url_id, coalesce(u.redirect_target, u.alias_of))) AS is_stored,
+           EXISTS (SELECT FROM frontier_queue q WHERE q.url_id IN (i.url_id, coalesce(u.redirect_target, u.alias_of))) AS is_queued
+    FROM (SELECT) one LEFT JOIN url_frontier u ON u.id = i.url_id
+) p
+WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2)
+GROUP BY s.id
+ORDER BY count(*) - count(*) FILTER (WHERE p.is_stored) DESC, s.name
+
+-- name: list_missing
+-- The items of a day whose page is not stored, by source and item, with the end of the page or the reason of its last attempt.
+-- $1 day, $2 source's name or NULL; after this position, or NULL: $3 source, $4 item; $5 limit
+SELECT x.item_id, s.name AS source, i.title, i.url,
+       CASE WHEN i.url_id IS NULL THEN 'unfetched' WHEN q.lease_token IS NOT NULL THEN 'fetching'
+            WHEN q.url_id IS NOT NULL THEN 'waiting' ELSE 'failed' END AS status,
+       CASE WHEN q.url_id IS NULL THEN f.reason ELSE last.reason END AS reason,
+       CASE WHEN q.lease_token IS NULL THEN q.due_at END AS due_at
+FROM daily_index x
+JOIN sources s ON s.id = x.source_id
+JOIN items i ON i.id = x.item_id
+LEFT JOIN url_frontier u ON u.id = i.url_id
+LEFT JOIN url_frontier f ON f.id = coalesce(u.redirect_target, u.alias_of, u.id)
+LEFT JOIN frontier_queue q ON q.url_id = f.id
+LEFT JOIN LATERAL (SELECT l.reason FROM fetch_log l WHERE l.url_id = f.id ORDER BY l.id DESC LIMIT 1) last ON true
+WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR (s.name, x.item_id) > ($3, $4))
+  AND NOT EXISTS (SELECT FROM documents d WHERE d.url_id IN (u.id, f.id))
+ORDER BY s.name, x.item_id
+LIMIT $5
