@@ -29,6 +29,11 @@ PAGES = {
     "frontier": "/ui/frontier",
     "host": "/ui/hosts/council.demo.test",
     "hosts": "/ui/hosts",
+    "runs": "/ui/runs",
+    "completeness": "/ui/completeness",
+    "handoffs": "/ui/handoffs",
+    "jobs": "/ui/jobs",
+    "webhooks": "/ui/webhooks",
     "submit": "/ui/submit",
     "sign-in": "/ui/sign-in",
 }

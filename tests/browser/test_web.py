@@ -42,6 +42,11 @@ PATHS = (
     "/ui/frontier/urls?status=dead",
     "/ui/hosts",
     "/ui/hosts/news.test",
+    "/ui/runs",
+    "/ui/completeness/2026-03-12",
+    "/ui/handoffs",
+    "/ui/jobs",
+    "/ui/webhooks",
     "/ui/sign-in",
     "/ui/nothing",
 )
@@ -59,6 +64,8 @@ FORMS = (
     "/ui/frontier/urls?status=dead",
     "/ui/hosts",
     "/ui/hosts/news.test",
+    "/ui/runs",
+    "/ui/webhooks",
 )
 
 

@@ -16,13 +16,29 @@ from headwater.api.errors import find_status
 from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
-from headwater.web import add_source, documents, frontier, hosts, live, search, sign_in, sources, today, urls, why
+from headwater.web import (
+    add_source,
+    documents,
+    frontier,
+    handoffs,
+    hosts,
+    live,
+    runs,
+    search,
+    sign_in,
+    sources,
+    today,
+    urls,
+    webhooks,
+    why,
+)
 from headwater.web.sessions import ROOT, Sessions, SignInLinks, has_csrf_token
 from headwater.web.view import Forbidden, View, find_session
 
 log = structlog.get_logger()
 FIRST_PAGE = f"{ROOT}/today"
-_MODULES = (sign_in, live, today, documents, search, why, sources, add_source, frontier, hosts, urls)
+_READING = (sign_in, live, today, documents, search, why)
+_OPERATING = (sources, add_source, frontier, hosts, runs, handoffs, webhooks, urls)
 _STATIC_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {
@@ -70,7 +86,7 @@ def _make_pages(view: View) -> FastAPI:
     pages = FastAPI(openapi_url=None, dependencies=[Depends(_Guard(view.sessions))])
     _add_error_handlers(pages, view)
     _add_static(pages, view)
-    for module in _MODULES:
+    for module in (*_READING, *_OPERATING):
         module.add_pages(pages, view)
 
     @pages.get("/")

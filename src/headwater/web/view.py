@@ -44,6 +44,9 @@ NAVIGATION = (
     NavigationEntry("sources", "Sources", "/sources"),
     NavigationEntry("frontier", "Frontier", "/frontier"),
     NavigationEntry("hosts", "Hosts", "/hosts"),
+    NavigationEntry("runs", "Runs", "/runs"),
+    NavigationEntry("handoffs", "Hand-offs", "/handoffs"),
+    NavigationEntry("webhooks", "Webhooks", "/webhooks"),
     NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
 )
 
