@@ -1,4 +1,4 @@
-"""What a day lacks: typed functions over queries/daily.sql."""
+"""Items of a day without a stored page: typed functions over queries/daily.sql."""
 
 from datetime import date, datetime
 from enum import StrEnum
