@@ -53,6 +53,10 @@
     }
   });
 
+  // A narrow window scrolls the navigation. Show the place of this page in it.
+  const here = document.querySelector(".main-nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 16;
+
   const hint = document.querySelector(".keys-hint");
   if (hint) hint.hidden = false;
 
