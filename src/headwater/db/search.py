@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -248,6 +248,14 @@ def _list_blocks(last: int) -> list[_Block]:
     if begins_near > begins_far:
         blocks.append(_Block(f"far:{far},far:{far - 1}", begins_far, begins_near - 1))
     return blocks
+
+
+async def feed_documents(
+    connection: Connection, ids: Collection[int], lead: int, *, with_text: bool
+) -> dict[int, dict[str, Any]]:
+    """Return the fields of documents in a feed, by id."""
+    rows = await connection.fetch(query("feed_documents"), list(ids), lead, with_text)
+    return {row["id"]: dict(row) for row in rows}
 
 
 async def sources_of_names(connection: Connection, names: Collection[str]) -> set[int]:

@@ -22,6 +22,8 @@ from headwater.db.search import MOST_COUNTED, Found, Position, Ranked, SearchReq
 from headwater.db.search_index import IndexState as IndexState
 from headwater.db.search_index import ParkedDocument as ParkedDocument
 from headwater.documents.content_filter import prepare_filter
+from headwater.search.feed import DocumentFeed as DocumentFeed
+from headwater.search.feed import FeedDocument
 from headwater.search.feeder import IndexFeeder
 from headwater.search.highlight import TextPart as TextPart
 from headwater.search.highlight import make_snippet, mark_matches
@@ -31,6 +33,7 @@ from headwater.search.index_format import ALIAS, make_search
 _CURSOR_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _PAGE = 200  # documents to index at once
 _COUNT_TO = 10_000
+_LEAD = 500  # characters
 _REFUSED_SHOWN = 20
 log = structlog.get_logger()
 OnProgress = Callable[[int, int], None]
@@ -123,6 +126,16 @@ class SearchOperations:
             next=_write_cursor(page[-1], request) if len(ranked) > limit else None,
             notes=[],
         )
+
+    async def make_feed(
+        self, words: str, only: ContentFilter | None = None, *, address: str, limit: int = 50, with_text: bool = False
+    ) -> DocumentFeed:
+        """Return a feed of the documents that match a search, the newest first."""
+        found = await self.find(words, only, limit=limit, newest_first=True)
+        ids = [hit.id for hit in found.hits]
+        rows = await self._context.database.run(search.feed_documents, ids, _LEAD, with_text=with_text)
+        documents = [FeedDocument(**rows[one]) for one in ids if one in rows]
+        return DocumentFeed(f"Headwater: {words}", address, documents)
 
     async def get_index(self) -> IndexStatus:
         """Return the state of the index in Elasticsearch or OpenSearch, and the documents that it refused."""

@@ -154,3 +154,12 @@ CREATE INDEX CONCURRENTLY document_search_words ON document_search USING gin (wo
 -- name: remove_statement_timeout
 -- For this connection.
 SET statement_timeout = 0
+
+-- name: feed_documents
+-- Documents of a feed. $1 ids, $2 characters of a lead, $3 whether with the whole text
+SELECT d.id, u.url, d.title, d.byline, d.language,
+       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
+       coalesce(d.updated_at, t.first_seen_at) AS changed_at,
+       left(coalesce(nullif(d.abstract, ''), t.body), $2) AS lead, CASE WHEN $3 THEN t.body END AS text
+FROM documents d JOIN url_frontier u ON u.id = d.url_id JOIN texts t USING (content_hash) WHERE d.id = ANY ($1::bigint[])
