@@ -17,6 +17,8 @@ import asyncpg
 
 from headwater.app import schema
 from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
+from headwater.frontier.hosts import open_host
 from tests.database_clock import make_clock, step_clock
 from tests.faults.network import Network
 from tests.faults.swarm import TROUBLES, Swarm, Trouble, untroubled
@@ -145,8 +147,21 @@ class Harness:
         await step_clock(self.database_url, LEASE_SECONDS)
 
     async def release_hosts(self) -> None:
-        """Release all hosts, as an operator does: one that did not answer gets no request for ten minutes."""
-        assert await self.run("frontier", "release", "--all", "--yes") == 0
+        """Release the hosts that did not answer, as an operator does: they would get no request for ten minutes.
+
+        A release also ends the pause that a host asked for, so such a host is released after its pause.
+        """
+        settings = Settings(database_url=self.database_url, data_dir=self.data)
+        failing = "SELECT host FROM host_state WHERE failure IS NOT NULL"
+        async with open_database_context(settings) as context:
+            while hosts := {host for (host,) in await self.rows(failing)}:
+                now = time.monotonic()
+                recent = {
+                    visit.host for visit in self.swarm.requests if visit.ended + max(visit.pause, 0.5) > now - 0.5
+                }
+                for host in hosts - recent:
+                    await context.database.transact(open_host, host, context.clock.now(), self.delay_ms)
+                await self.look_again()
 
     async def freeze(self, program: Program) -> None:
         """Stop a program in its tracks, as when a laptop's lid is closed, at a moment when it has something claimed."""
