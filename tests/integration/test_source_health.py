@@ -11,6 +11,7 @@ from headwater.app.polling import PollerRole
 from headwater.app.roles import run_in_background
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.discovery.source_operations import describe_sync
 from headwater.feeds.flaws import FeedFlaw
 from headwater.http.client import OfflineDetector
 from headwater.sources.health import SourceMethod
@@ -168,6 +169,15 @@ async def test_a_feed_with_a_flaw_is_named(answer: Answer, flaw: FeedFlaw, site:
     assert unchanged.flaws == [flaw]
     mended = await read(harness, site, feed(entry("a"), entry("z")))
     assert (mended.health, mended.flaws, mended.problems) == ("on_time", [], [])
+
+
+async def test_a_flaw_shows_when_a_source_is_added_and_when_it_is_read(site: Site, harness: AppHarness) -> None:
+    """Issue 20."""
+    site.answers[FEED] = feed(entry("a"), "<title>b</tit", end="")
+    assert (await harness.operations.sources.add(FEED)).flaws == (FeedFlaw.TRUNCATED,)
+    assert describe_sync(await harness.operations.sources.sync("news.test")).flaws == (FeedFlaw.TRUNCATED,)
+    site.answers[FEED] = feed(entry("a"))
+    assert describe_sync(await harness.operations.sources.sync("news.test")).flaws == ()
 
 
 async def test_a_feed_that_never_had_an_entry_or_a_date_did_not_lose_them(site: Site, harness: AppHarness) -> None:

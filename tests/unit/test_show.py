@@ -119,6 +119,7 @@ def test_the_first_problems_of_a_method_are_shown(capsys: pytest.CaptureFixture[
         why="Polled.",
         older=None,
         problems=[ReadProblem(f"http://a.test/{number}.xml", HOSTILE_TITLE) for number in range(7)],
+        flaws=[],
     )
     show_sources.details(
         SourceDetails(

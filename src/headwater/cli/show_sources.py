@@ -64,7 +64,7 @@ def added(source: "AddedSource") -> None:
         console.print(f"\n{cost} `headwater up` continues at once; `headwater source show {name}` shows the result.")
         return
     console.print(f"Added source [bold]{name}[/]{title}: {_format_counts(source)}")
-    _show_refused(source)
+    _show_problems_of_poll(source)
     _show_older(source.older)
     for item in source.newest:
         line = f"  {item.published_at:%Y-%m-%d}  "
@@ -102,7 +102,7 @@ def polled(source: "PolledSource") -> None:
         console.print(
             f"{source.left:,} are left. `headwater up` continues within a minute; without it, run this again."
         )
-    _show_refused(source)
+    _show_problems_of_poll(source)
 
 
 def _show_older(older: "OlderPages | None", indent: str = "") -> None:
@@ -131,7 +131,9 @@ def _format_counts(source: "PolledSource", *, with_new: bool = False) -> str:
     return f"{', '.join(parts)}, {source.new_urls:,} new pages to fetch."
 
 
-def _show_refused(source: "PolledSource") -> None:
+def _show_problems_of_poll(source: "PolledSource") -> None:
+    for flaw in source.flaws:
+        console.print(f"[yellow]{flaw.sentence}[/]")
     lines = [f"  refused {plain(url)}: {plain(why)}" for url, why in source.refused.items()]
     _show_first(lines, _REFUSED_SHOWN, " were refused")
 

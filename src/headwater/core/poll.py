@@ -115,6 +115,7 @@ class PollResult:
     new_urls: int = 0
     older: OlderPages | None = None
     refused: dict[str, str] = field(default_factory=dict)
+    flaws: tuple[str, ...] = ()  # of the feed: feeds/flaws.py has their codes
     run_id: int | None = None  # None: the poll was due and belongs to no run
     handoff_ids: tuple[int, ...] | None = None  # None: no run, or hand-offs are rolled back
     handoffs: HandoffCounts | None = None

@@ -321,6 +321,7 @@ class Poller:
             new_urls=found.new_urls,
             older=describe_older(found.state.get("older"), source.name, timezone),
             refused=found.refused,
+            flaws=tuple(read_flaws(found.state.get("flaws"))),
         )
 
 

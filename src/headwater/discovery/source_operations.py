@@ -26,6 +26,7 @@ from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
 from headwater.discovery.site_search import FoundSite, OnStep, count_links, search_site, start_visit
 from headwater.discovery.trial import OnStage, Trial, TrialResult, make_visit_http
+from headwater.feeds.flaws import FeedFlaw
 from headwater.feeds.results import FeedLink
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox
@@ -63,6 +64,8 @@ class PolledSource:
     """The pages of its sitemaps that are too old to be taken; null if there are none."""
     refused: Mapping[str, str]
     """The addresses that cannot be used, each with the reason."""
+    flaws: tuple[FeedFlaw, ...]
+    """The flaws of its feed."""
 
 
 @record
