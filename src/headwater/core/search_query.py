@@ -18,7 +18,6 @@ from headwater.core.search_words import Form, split_words
 MOST_TERMS = 40
 LONGEST_QUERY = 1000  # characters
 LONGEST_PHRASE = 50  # words
-FIELDS = ("site", "source", "category", "topic", "lang", "before", "after", "title")
 _OTHER_NAMES = {"language": "lang", "since": "after"}
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»\uff02", '"'))
 _PART = re.compile(
@@ -72,17 +71,6 @@ class SearchQuery:
     def get(self, name: str) -> Filter:
         """Return the filter of a field."""
         return self.filters.get(name, Filter())
-
-    def narrow(self, name: str, value: str) -> "SearchQuery":
-        """Return the search for documents whose field has a value, besides what it has of its own."""
-        old = self.get(name)
-        wanted = (value,) if not old.wanted or value in old.wanted else ()
-        notes = self.notes if wanted else (*self.notes, f"No document has two values of {name}:.")
-        return replace(self, filters={**self.filters, name: Filter(wanted, old.unwanted)}, notes=notes)
-
-    def narrow_after(self, moment: datetime) -> "SearchQuery":
-        """Return the search for documents from a moment on."""
-        return replace(self, after=max(self.after, moment) if self.after else moment)
 
 
 def parse_query(text: str) -> SearchQuery:
