@@ -34,6 +34,7 @@ PAGES = {
     "handoffs": "/ui/handoffs",
     "jobs": "/ui/jobs",
     "webhooks": "/ui/webhooks",
+    "system": "/ui/system",
     "submit": "/ui/submit",
     "sign-in": "/ui/sign-in",
 }

@@ -47,6 +47,7 @@ PATHS = (
     "/ui/handoffs",
     "/ui/jobs",
     "/ui/webhooks",
+    "/ui/system",
     "/ui/sign-in",
     "/ui/nothing",
 )
@@ -66,6 +67,7 @@ FORMS = (
     "/ui/hosts/news.test",
     "/ui/runs",
     "/ui/webhooks",
+    "/ui/system",
 )
 
 

@@ -19,6 +19,7 @@ from headwater.api.errors import add_error_handlers
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
+from headwater.api.system import add_system
 from headwater.api.tokens import add_tokens
 from headwater.api.watches import add_watches
 from headwater.app.operations import Operations
@@ -75,7 +76,7 @@ def make_app(operations: Operations) -> FastAPI:
     add_docs(app)
     _add_health(app, operations)
     readers = (add_documents, add_days, add_changes)
-    writers = (add_sources, add_runs, add_frontier, add_watches, add_handoffs, add_webhooks, add_tokens)
+    writers = (add_sources, add_runs, add_frontier, add_watches, add_handoffs, add_webhooks, add_system, add_tokens)
     for add_routes in (*readers, *writers):
         add_routes(app, operations)
     return app

@@ -77,9 +77,13 @@ class _DaemonThreads(ThreadPoolExecutor):
         """Do not wait for the threads."""
 
 
+def use_daemon_threads() -> None:
+    """Let this program end though a check hangs in the operating system. Only a program that does nothing else may."""
+    asyncio.get_running_loop().set_default_executor(_DaemonThreads())
+
+
 async def run_checks(environment: Mapping[str, str], folder: Path) -> dict[str, Finding]:
     """Run all checks at once. They take less than ten seconds, also if some of them hang."""
-    asyncio.get_running_loop().set_default_executor(_DaemonThreads())
     configuration, problems = survey(environment, folder)
     settings = configuration.settings
     bad_settings = {name for problem in problems for name in problem.affected}

@@ -10,6 +10,7 @@ from headwater.access.operations import TokenCheck, TokenOperations
 from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
+from headwater.app.system import SystemOperations
 from headwater.changes.operations import ChangeOperations, LiveWebhookOperations, WebhookOperations
 from headwater.core.api_budget import Split, fingerprint
 from headwater.db import budgets, frontier
@@ -100,6 +101,7 @@ class Operations(LocalOperations):
         self.tokens: TokenCheck = TokenCheck(runtime.context)
         self.runtime = runtime
         self.metrics = metrics
+        self.system = SystemOperations(runtime.context)
         self.is_ready = ready
         self.settings = runtime.context.settings
 

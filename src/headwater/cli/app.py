@@ -124,11 +124,15 @@ def worker() -> None:
 @app.command(rich_help_panel=LOOK_AFTER)
 def doctor(as_json: Json = False) -> None:
     """Check settings, machine and database, and show how to fix what is wrong. Exits 1 if something failed."""
-    from headwater.app.doctor import run_checks
-    from headwater.app.doctor_finding import State
+    from headwater.app.doctor import run_checks, use_daemon_threads
+    from headwater.app.doctor_finding import Finding, State
+
+    async def check() -> dict[str, Finding]:
+        use_daemon_threads()
+        return await run_checks(os.environ, Path.cwd())
 
     set_up_logs("error", "text")
-    findings = run(run_checks(os.environ, Path.cwd()))
+    findings = run(check())
     healthy = all(finding.state is not State.FAILED for finding in findings.values())
     if as_json:
         checks = [{"name": name, **asdict(finding)} for name, finding in findings.items()]

@@ -264,9 +264,9 @@ async def _require_supported(dsn: str, connection: Connection) -> None:
 
 
 _CONNECT_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
-_FETCHER = "headwater fetcher"  # the name of a program that fetches pages
+PROGRAM, _FETCHER = "headwater", "headwater fetcher"  # the names of a program, and of one that fetches pages
 _SESSION = {
-    "application_name": "headwater",
+    "application_name": PROGRAM,
     "timezone": "UTC",
     "statement_timeout": "60s",
     "jit": "off",

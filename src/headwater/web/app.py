@@ -27,6 +27,7 @@ from headwater.web import (
     search,
     sign_in,
     sources,
+    system,
     today,
     urls,
     webhooks,
@@ -38,7 +39,7 @@ from headwater.web.view import Forbidden, View, find_session
 log = structlog.get_logger()
 FIRST_PAGE = f"{ROOT}/today"
 _READING = (sign_in, live, today, documents, search, why)
-_OPERATING = (sources, add_source, frontier, hosts, runs, handoffs, webhooks, urls)
+_OPERATING = (sources, add_source, frontier, hosts, runs, handoffs, webhooks, system, urls)
 _STATIC_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {

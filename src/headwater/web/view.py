@@ -47,6 +47,7 @@ NAVIGATION = (
     NavigationEntry("runs", "Runs", "/runs"),
     NavigationEntry("handoffs", "Hand-offs", "/handoffs"),
     NavigationEntry("webhooks", "Webhooks", "/webhooks"),
+    NavigationEntry("system", "System", "/system"),
     NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
 )
 
