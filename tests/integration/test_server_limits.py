@@ -181,3 +181,14 @@ async def test_a_connection_that_works_is_not_closed_to_make_room(
         assert b"200" in await newer.readline()
         to_working.write(BODY)
         assert b"200" in await working.readline()
+
+
+def test_answers_on_a_kept_connection_are_sent_at_once(make_settings: Callable[..., Settings]) -> None:
+    """Without TCP_NODELAY, which asyncio sets by the protocol of a socket, each answer waits 40 ms for an ACK."""
+    listener = server.listen(make_settings())
+    with (
+        listener,
+        socket.create_connection(listener.getsockname()),
+        contextlib.closing(listener.accept()[0]) as accepted,
+    ):
+        assert accepted.proto == socket.IPPROTO_TCP

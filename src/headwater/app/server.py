@@ -27,7 +27,8 @@ _HEADER_BYTES = 64 * 1024
 def listen(settings: Settings) -> socket.socket:
     """Listen on the API's address before any other part starts."""
     family = socket.AF_INET6 if ":" in settings.listen_host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only on sockets that name their protocol. Other ones wait 40 ms for an ACK.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.listen_host, settings.listen_port))
