@@ -168,6 +168,11 @@ async def get_all_sources(connection: Connection) -> list[Source]:
     return [_read_source(row) for row in await connection.fetch(query("get_all_sources"))]
 
 
+async def get_sources_of_kinds(connection: Connection, kinds: Collection[str]) -> list[Source]:
+    """Return the sources of some kinds."""
+    return [_read_source(row) for row in await connection.fetch(query("get_sources_of_kinds"), list(kinds))]
+
+
 async def get_browser_sources(connection: Connection) -> list[str]:
     """Return the names of enabled sources whose pages a browser fetches."""
     return [row["name"] for row in await connection.fetch(query("get_browser_sources"))]

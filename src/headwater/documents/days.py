@@ -200,10 +200,8 @@ class DayOperations:
     async def _find_dated(self, connection: Connection, only: DayFilter) -> _DatedSources:
         """Return the sources of dated days that a filter admits."""
         found: _DatedSources = {}
-        dated = {name for name, kind in get_kinds().items() if kind.dated}
-        for source in await sources.get_all_sources(connection):
-            if source.kind not in dated:
-                continue
+        dated = [name for name, kind in get_kinds().items() if kind.dated]
+        for source in await sources.get_sources_of_kinds(connection, dated):
             try:
                 kind = get_kind(source)
             except OperatorError:

@@ -129,6 +129,10 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 -- name: get_all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
+-- name: get_sources_of_kinds
+-- $1 kinds
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE kind = ANY ($1::text[]) AND removed_at IS NULL ORDER BY name
+
 -- name: get_browser_sources
 SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND fetch_profile -> 'needs_browser' = 'true' ORDER BY name
 
