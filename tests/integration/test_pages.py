@@ -1,12 +1,15 @@
 """The frame of the pages: sign-in, forms, headers and errors, without JavaScript (spec 8.4, 11.13)."""
 
 import re
+import signal
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from yarl import URL
 
+from headwater.access import operations as access
 from headwater.access.operations import Scope
 from headwater.api.access import get_needed_scope
 from headwater.app.metrics import Metrics
@@ -15,6 +18,7 @@ from headwater.core.settings import Settings
 from headwater.web import SignInLinks, make_app
 from headwater.web.view import NAVIGATION
 from tests.api import TOKEN, open_api
+from tests.faults.database import own_server
 from tests.harness import AppHarness, open_harness
 from tests.pages import Page, Reader, open_reader
 from tests.server import Answer, Site, page, rss
@@ -226,6 +230,34 @@ async def test_errors_are_pages_for_browsers_and_json_for_programs(reader: Reade
         shown = await reader.get(path)
         assert 400 <= shown.status < 500, path
         check_page(shown)
+
+
+async def test_an_outage_of_the_database_is_a_page_for_signed_in_users(
+    tmp_path: Path, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request reads the tokens, as one does that is more than a second later. Style sheets need no session."""
+    monkeypatch.setattr(access, "_RELOAD_SECONDS", -1.0)
+    with own_server(tmp_path / "database") as server:
+        settings = make_settings(database_url=server.url, api_token=TOKEN)
+        async with open_harness(settings) as harness:
+            added = await harness.operations.tokens.add("desk", Scope.ADMIN)
+        async with open_reader(settings) as reader:
+            shown = await reader.sign_in(added.token)
+            assert "Sign out" in shown.texts("button")
+            (style,) = [node.attributes["href"] or "" for node in shown.tree.css("[rel=stylesheet]")]
+            await server.end(signal.SIGINT)
+            for path, status in (
+                ("/ui/today", 503),
+                ("/ui/sign-in", 503),
+                ("/ui/nothing", 404),
+                ("/ui/static/nothing", 404),
+                ("/nothing", 404),
+            ):
+                shown = await reader.get(path)
+                assert shown.status == status, path
+                check_page(shown)
+            assert (await reader.get(style)).status == 200
+            await server.start_again()
 
 
 async def test_static_files_are_kept_for_good(reader: Reader) -> None:

@@ -1,5 +1,7 @@
 """The app with API and pages. The pages are below /ui, and their headers forbid scripts and loads from elsewhere."""
 
+import contextlib
+
 import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -33,7 +35,7 @@ from headwater.web import (
     webhooks,
     why,
 )
-from headwater.web.sessions import ROOT, Sessions, SignInLinks, has_csrf_token
+from headwater.web.sessions import ROOT, Session, Sessions, SignInLinks, has_csrf_token
 from headwater.web.view import Forbidden, View, find_session
 
 log = structlog.get_logger()
@@ -107,7 +109,7 @@ class _Guard:
         self._sessions = known
 
     async def __call__(self, request: Request) -> None:
-        session = request.state.session = await self._sessions.read(request)
+        session = await _read_session(self._sessions, request)
         needed = get_needed_scope(request.scope["route"], request.method)
         if not session.permits(needed):
             raise Forbidden
@@ -119,15 +121,24 @@ class _Guard:
             )
 
 
+async def _read_session(known: Sessions, request: Request) -> Session:
+    """Read the session once. While the database is away, an error page is for a user without sign-in."""
+    request.state.session = known.get_anonymous(request)
+    request.state.session = await known.read(request)
+    return find_session(request)
+
+
 def _add_static(pages: FastAPI, view: View) -> None:
-    @pages.get("/static/{name}", dependencies=OPEN)
-    async def static(name: str) -> Response:
+    async def static(request: Request) -> Response:
         """Return the style sheet, the script or the icon. Its address changes with its bytes."""
+        name = request.path_params["name"]
         body = view.static.get(name)
         if body is None:
             raise HTTPException(404, "There is no such file")
         kind = _STATIC_TYPES[name.rpartition(".")[2]]
         return Response(body, media_type=f"{kind}; charset=utf-8", headers={"Cache-Control": _FOREVER})
+
+    pages.add_route("/static/{name}", static)  # a route without the guard: its files are for all
 
 
 def _add_error_handlers(pages: FastAPI, view: View) -> None:
@@ -170,7 +181,8 @@ async def _error_page(
     view: View, request: Request, status: int, message: str, reason: Reason | None = None
 ) -> Response:
     if not hasattr(request.state, "session"):  # no route was found, so the guard did not run
-        request.state.session = await view.sessions.read(request)
+        with contextlib.suppress(*DATABASE_AWAY):
+            await _read_session(view.sessions, request)
     return view.page(request, "error.html", status, code=status, message=message, reason=reason)
 
 

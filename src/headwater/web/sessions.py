@@ -92,9 +92,13 @@ class Sessions:
         """Return the access of a token. Raises HeadwaterError for an unknown one."""
         return await self._tokens.check(token.strip(), request.client.host if request.client else "")
 
+    def get_anonymous(self, request: Request) -> Session:
+        """Return the session of a request without sign-in."""
+        return Session("", Scope.READ if request.state.is_reading_free else None)
+
     async def read(self, request: Request) -> Session:
         """Return the session of a request."""
-        anonymous = Session("", Scope.READ if request.state.is_reading_free else None)
+        anonymous = self.get_anonymous(request)
         text, _, signature = request.cookies.get(cookie_name(request, _COOKIE), "").partition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode()):
             return anonymous
