@@ -6,18 +6,22 @@ from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from headwater.app.maintenance import MaintenanceRole
 from headwater.core.errors import OperatorError
+from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db.frontier import record_sightings
 from headwater.db.purge import PurgedSource
 from headwater.documents import deletion, purge
 from headwater.documents.purge import Purge
 from tests import catalog
 from tests.api import TOKEN, open_api
 from tests.catalog import address, listing, serving, sync
+from tests.database_state import until_blocked
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Site
@@ -133,6 +137,51 @@ async def test_a_page_that_is_being_fetched_outlasts_the_purge_until_its_fetch_e
     assert address("a") in await harness.documents()
     await harness.execute("UPDATE frontier_queue SET lease_holder = NULL, lease_token = NULL, lease_until = NULL")
     await MaintenanceRole(harness.runtime.context)._run_duties()
+    await assert_purged(harness)
+
+
+async def test_a_page_that_another_source_lists_during_the_purge_goes_to_that_source(
+    site: Site, harness: AppHarness, database_url: str
+) -> None:
+    """Spec 1.5: the purge waits for a poll that notes a sighting, and sees it."""
+    await fill(site, harness)
+    polling = await asyncpg.connect(database_url)
+    try:
+        async with polling.transaction():
+            ((stall,),) = await harness.rows("SELECT id FROM sources WHERE name = 'stall'")
+            page_id = (await harness.urls())[address("a")].id
+            now = harness.runtime.context.clock.now()
+            known = {page_id: None}
+            await record_sightings(polling, known, stall, Origin.FEED, fetched_before=now, priority=5, now=now)
+            purging = asyncio.create_task(harness.operations.upkeep.purge("shop"))
+            await until_blocked(harness)
+        report = await purging
+    finally:
+        await polling.close()
+    assert (report.documents, report.handed_over, report.has_ended) == (0, 2, True)
+    documents = await harness.documents()
+    assert documents[address("a")].source == "stall"
+    assert await harness.operations.documents.raw_file_matches(documents[address("a")])
+
+
+async def test_a_document_that_a_worker_stores_during_the_purge_is_handed_over(
+    site: Site, harness: AppHarness, database_url: str
+) -> None:
+    """Spec 1.5: the purge waits for the worker, and moves the raw file of its first document."""
+    await fill(site, harness)
+    urls = await harness.urls()
+    move = "UPDATE documents SET url_id = $2 WHERE url_id = $1"
+    await harness.execute(move, urls[address("b")].id, urls[address("missing")].id)
+    storing = await asyncpg.connect(database_url)
+    try:
+        async with storing.transaction():
+            await storing.execute(move, urls[address("missing")].id, urls[address("b")].id)
+            purging = asyncio.create_task(harness.operations.upkeep.purge("shop"))
+            await until_blocked(harness)
+        report = await purging
+    finally:
+        await storing.close()
+    assert (report.documents, report.handed_over, report.has_ended) == (1, 1, True)
     await assert_purged(harness)
 
 

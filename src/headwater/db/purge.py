@@ -78,9 +78,14 @@ async def purge_items(connection: Connection, source_id: int, limit: int) -> int
     return _count(await connection.execute(query("purge_items"), source_id, limit))
 
 
-async def list_urls(connection: Connection, source_id: int, after: int, limit: int) -> list[PurgedUrl]:
-    """Return a page of the URLs of a source."""
-    return [PurgedUrl(**row) for row in await connection.fetch(query("urls_to_purge"), source_id, after, limit)]
+async def list_url_ids(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
+    """Return a page of the ids of the URLs of a source."""
+    return [row["id"] for row in await connection.fetch(query("url_ids_to_purge"), source_id, after, limit)]
+
+
+async def read_urls(connection: Connection, source_id: int, locked: Collection[int]) -> list[PurgedUrl]:
+    """Return those locked URLs that belong to a source. Their documents and owners do not change meanwhile."""
+    return [PurgedUrl(**row) for row in await connection.fetch(query("urls_to_purge"), source_id, list(locked))]
 
 
 async def hand_over(connection: Connection, urls: Sequence[PurgedUrl], paths: Sequence[str | None]) -> None:

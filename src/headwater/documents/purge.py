@@ -48,9 +48,8 @@ class Purge:
                 yield
         while page := await self.context.database.transact(self._delete_documents):
             await remove_unused_files(self.context, self.source.id)
-            self._after = page[-1].id
-            ids = [url.id for url in page]
-            self.urls += await self.context.database.transact(purge.purge_urls, ids, self.source.id)
+            self._after = page[-1]
+            self.urls += await self.context.database.transact(purge.purge_urls, page, self.source.id)
             yield
         self.has_ended = await self.context.database.transact(self._delete_source)
 
@@ -58,12 +57,13 @@ class Purge:
     def _corpus(self) -> Corpus:
         return Corpus(self.context.settings.data_dir / "corpus")
 
-    async def _delete_documents(self, connection: Connection) -> list[PurgedUrl]:
-        """Hand over or delete the documents of the next URLs. Return the URLs."""
-        page = await purge.list_urls(connection, self.source.id, self._after, BATCH)
-        idle = set(await deletions.lock_idle_urls(connection, [url.id for url in page]))
-        kept = [url for url in page if url.id in idle and url.owner_id]
-        others = [url.id for url in page if url.id in idle and not url.owner_id]
+    async def _delete_documents(self, connection: Connection) -> list[int]:
+        """Hand over or delete the documents of the next URLs. Return the ids of the URLs."""
+        page = await purge.list_url_ids(connection, self.source.id, self._after, BATCH)
+        locked = await deletions.lock_idle_urls(connection, page)
+        urls = await purge.read_urls(connection, self.source.id, locked)
+        kept = [url for url in urls if url.owner_id]
+        others = [url.id for url in urls if not url.owner_id]
         if kept:
             await purge.hand_over(connection, kept, await asyncio.to_thread(self._move_files, kept))
         deleted = await deletions.delete_documents(connection, others, Reason.DELETED, self.context.clock.now())

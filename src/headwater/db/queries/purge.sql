@@ -37,11 +37,16 @@ DELETE FROM ingestion_jobs WHERE job_id IN (SELECT job_id FROM chosen)
 -- $1 source, $2 how many
 DELETE FROM items WHERE id IN (SELECT id FROM items WHERE source_id = $1 ORDER BY published_at LIMIT $2)
 
+-- name: url_ids_to_purge
+-- The ids of the URLs of a source, in pages. $1 source, $2 after this id, $3 how many
+SELECT id FROM url_frontier WHERE source_id = $1 AND id > $2 ORDER BY id LIMIT $3
+
 -- name: urls_to_purge
--- URLs of a source in pages, by id, each with another source that lists it or leads to it: an active one first. $1 source,
--- $2 after this id, $3 how many
+-- Returns locked URLs of a source, each with another source that lists it or leads to it: an active one first.
+-- It runs after the locks in a statement of its own, so it sees each document and each listing that was saved before.
+-- $1 source, $2 url ids
 SELECT u.id, u.url, u.host, d.raw_path, owner.id AS owner_id, owner.name AS owner_name
-FROM (SELECT id, url, host FROM url_frontier WHERE source_id = $1 AND id > $2 ORDER BY id LIMIT $3) u
+FROM (SELECT id, url, host FROM url_frontier WHERE source_id = $1 AND id = ANY ($2::bigint[])) u
 LEFT JOIN documents d ON d.url_id = u.id
 LEFT JOIN LATERAL (
     SELECT s.id, s.name
