@@ -115,10 +115,7 @@ async def test_a_form_adds_a_source_of_another_kind(reader: Reader, harness: App
 async def test_an_edit_sets_and_unsets_settings_and_keeps_a_refused_form(reader: Reader, harness: AppHarness) -> None:
     await harness.operations.sources.edit("news.test", {"category": "7", "priority": 6})
     path = "/ui/sources/news.test/edit"
-    given = {
-        node.attributes["name"] or "": node.attributes["value"] or ""
-        for node in (await reader.get(path)).tree.css(".setting-form input")
-    }
+    given = list_fields(await reader.get(path))
     assert (given["set.category"], given["set.priority"], given["set.timezone"]) == ('"7"', "6", "")
     shown = await reader.submit_form(path, **given | {"set.priority": "", "set.rate_per_second": "0.5"})
     assert shown.texts("h1") == ["news.test"]
@@ -128,6 +125,35 @@ async def test_an_edit_sets_and_unsets_settings_and_keeps_a_refused_form(reader:
     refused = await reader.submit_form(path, **given | {"set.priority": "many"})
     assert refused.status == 422
     assert refused.tree.css_first("#field-priority").attributes["value"] == "many"
+
+
+async def test_an_edit_keeps_a_setting_that_a_poll_learned_meanwhile(reader: Reader, harness: AppHarness) -> None:
+    """Only the fields that differ from the form as it was shown are changed. This also holds for a refused form."""
+    await harness.operations.sources.edit("news.test", {"category": "one\ntwo", "priority": 6})
+    path = "/ui/sources/news.test/edit"
+    given = list_fields(await reader.get(path))
+    await harness.operations.sources.edit("news.test", {"sitemap_url": "http://news.test/map"}, ["priority"])
+    refused = await reader.submit_form(path, **given | {"set.rate_per_second": "many"})
+    assert refused.status == 422
+    again = list_fields(refused) | {"set.rate_per_second": "0.5"}
+    assert (await reader.submit_form(path, **again)).status == 200
+    settings = (await harness.operations.sources.show("news.test")).settings
+    assert settings == {
+        "feed_url": FEED,
+        "category": "one\ntwo",
+        "sitemap_url": "http://news.test/map",
+        "rate_per_second": 0.5,
+    }
+
+
+def list_fields(shown: Page) -> dict[str, str]:
+    """Return the fields of a form of settings. A browser removes line ends from the fields that it shows."""
+    fields = {}
+    for node in shown.tree.css(".setting-form input"):
+        value = node.attributes["value"] or ""
+        is_hidden = node.attributes.get("type") == "hidden"
+        fields[node.attributes["name"] or ""] = value if is_hidden else "".join(value.splitlines())
+    return fields
 
 
 async def test_a_sync_starts_a_run(reader: Reader, harness: AppHarness, site: Site) -> None:

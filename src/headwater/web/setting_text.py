@@ -7,10 +7,14 @@ from headwater.core.errors import BadRequest
 
 
 def format_setting(value: Any) -> str:
-    """Return a value as a person writes it. Text that could be read as something else is in quotes."""
-    if isinstance(value, str) and isinstance(parse_setting(value), str) and value == value.strip() and value:
+    """Return a value as a person writes it. Text with line ends, or that reads as something else, is in quotes."""
+    if isinstance(value, str) and _is_plain(value):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and text.isprintable() and text == text.strip() and isinstance(parse_setting(text), str)
 
 
 def parse_setting(text: str) -> Any:

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Form, Query, Request, Response
+from starlette.datastructures import FormData
 
 from headwater.api.common import ADMIN
 from headwater.api.errors import find_status
@@ -134,7 +135,12 @@ def _add_edit(app: FastAPI, view: View) -> None:
     sources = view.operations.sources
 
     def render(
-        request: Request, source: SourceDetails, texts: Mapping[str, str], refusal: str = "", status: int = 200
+        request: Request,
+        source: SourceDetails,
+        texts: Mapping[str, str],
+        shown: Mapping[str, str],
+        refusal: str = "",
+        status: int = 200,
     ) -> Response:
         fields = sorted({*source.settings, *source.defaults})
         return view.page(
@@ -144,39 +150,44 @@ def _add_edit(app: FastAPI, view: View) -> None:
             source=source,
             fields=fields,
             texts=texts,
+            shown=shown,
             defaults={field: format_setting(value) for field, value in source.defaults.items() if value is not None},
             refusal=refusal,
         )
 
     @app.get("/sources/{name}/edit")
-    async def form(request: Request, name: str) -> Response:
+    async def show(request: Request, name: str) -> Response:
         if not find_session(request).can_write:
             raise Forbidden
         source = await sources.show(name)
-        return render(request, source, _format_own(source))
+        own = {field: format_setting(value) for field, value in source.settings.items()}
+        return render(request, source, own, own)
 
     @app.post("/sources/{name}/edit")
     async def edit(request: Request, name: str) -> Response:
         source = await sources.show(name)
-        own = _format_own(source)
-        sent = {
-            key.removeprefix("set."): value.strip()
-            for key, value in (await request.form()).items()
-            if key.startswith("set.") and isinstance(value, str)
-        }
-        changes = {field: parse_setting(text) for field, text in sent.items() if text and text != own.get(field, "")}
-        unset = [field for field in source.settings if sent.get(field) == ""]
+        form = await request.form()
+        sent, shown = _read_texts(form, "set."), _read_texts(form, "shown.")
+        # A poll may have learned a setting since the form was shown.
+        edits = {field: text for field, text in sent.items() if text != shown.get(field, "")}
+        changes = {field: parse_setting(text) for field, text in edits.items() if text}
+        unset = [field for field, text in edits.items() if not text and field in source.settings]
         if not changes and not unset:
             return view.redirect(request, _address(name), "The settings are as they were.")
         try:
             edited = await sources.edit(name, changes, unset)
         except HeadwaterError as error:
-            return render(request, source, sent, str(error), find_status(error.reason))
+            return render(request, source, sent, shown, str(error), find_status(error.reason))
         return view.redirect(request, _address(name), _describe_changes(edited))
 
 
-def _format_own(source: SourceDetails) -> dict[str, str]:
-    return {field: format_setting(value) for field, value in source.settings.items()}
+def _read_texts(form: FormData, prefix: str) -> dict[str, str]:
+    """Return the texts of the fields whose names begin with a prefix, by the rest of the name."""
+    return {
+        key.removeprefix(prefix): value.strip()
+        for key, value in form.items()
+        if key.startswith(prefix) and isinstance(value, str)
+    }
 
 
 def _describe_changes(edited: EditedSource) -> str:
