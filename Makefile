@@ -95,6 +95,8 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-feeds.in -o bench/requirements-feeds.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-extract.in -o bench/requirements-extract.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-pipeline.in -o bench/requirements-pipeline.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-rs-trafilatura.in -o bench/requirements-rs-trafilatura.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-learn.in -o bench/requirements-learn.txt
 
 clean:
 	rm -rf .venv .venv-bench

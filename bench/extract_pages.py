@@ -28,6 +28,7 @@ class Page:
     authors: Sequence[str] = ()
     date: str = ""
     images: Sequence[str] = ()  # addresses of the cover, in all its sizes
+    kind: str = ""  # of the page, if it is known
 
     def body(self) -> bytes:
         """Return the body of the page."""
@@ -123,6 +124,16 @@ def _newspaper(folder: Path) -> Iterator[Page]:
         )
 
 
+def _wcxb(folder: Path) -> Iterator[Page]:
+    for path in sorted((folder / "ground-truth").glob("*.json")):
+        about = _json(path)
+        truth = about["ground_truth"]
+        if text := truth.get("main_content"):  # a few pages have no known text
+            url = about.get("url") or truth.get("url") or "http://fakehost/test/page.html"
+            kind = about["_internal"]["page_type"]["primary"]
+            yield Page("wcxb", path.stem, folder / "html" / f"{path.stem}.html.gz", url, text=text, kind=kind)
+
+
 def _json(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -132,4 +143,5 @@ CORPUS_READERS: dict[str, Callable[[Path], Iterator[Page]]] = {
     "fundus-test-html": _fundus,
     "readability-test-pages": _readability,
     "newspaper4k-test-data": _newspaper,
+    "wcxb-dev": _wcxb,
 }

@@ -12,6 +12,8 @@ _SHINGLE = 4
 # Scripts that set no spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_WORDS = re.compile(r"\w+")
+ALL_KINDS = "all"
 _BETWEEN_NAMES = re.compile(r"[,;|&/\n]|\b(?:and|und|et|y)\b")
 _BEFORE_NAMES = re.compile(r"^(?:written |posted )?(?:by|von|par|por)\b:?")
 _SIZE = re.compile(r"\d{2,4}x\d{2,4}|\b[whs]?\d{2,4}\b")
@@ -34,7 +36,8 @@ def score_corpora(pages: Iterable[Page], found: Mapping[tuple[str, str], Found])
     """Return the score of each field by corpus, from 0 to 1.
 
     A text that is known by segments gets the F1 of all segments of its corpus, a whole text the F1 of its shingles. The
-    score of another field is the share of correct pages among those with a known result.
+    score of another field is the share of correct pages among those with a known result. The text of a page of a known
+    kind counts for its kind, and for `all`.
     """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     segments: dict[str, Counter[str]] = defaultdict(Counter)
@@ -54,7 +57,9 @@ def score_page(page: Page, found: Found) -> dict[str, float]:
     """Return the score of each field with a known result, except texts that are known by segments."""
     scores: dict[str, float] = {}
     if page.text:
-        scores["text"] = shingle_f1(page.text, found.text)
+        # Listings and products have many short lines, so only single words are compared on pages of all kinds.
+        by_kind = dict.fromkeys((page.kind, ALL_KINDS), word_f1(page.text, found.text)) if page.kind else {}
+        scores |= by_kind or {"text": shingle_f1(page.text, found.text)}
     if page.title:
         scores["title"] = _line(page.title) == _line(found.title)
     if wanted := names(*page.authors):
@@ -77,6 +82,12 @@ def count_segments(page: Page, text: str) -> Counter[str]:
 def shingle_f1(wanted: str, found: str) -> float:
     """Return the F1 of all runs of four words, or of four characters in scripts without spaces."""
     there, here = _shingles(wanted), _shingles(found)
+    return f1((there & here).total(), here.total(), there.total())
+
+
+def word_f1(wanted: str, found: str) -> float:
+    """Return the F1 of all words, in any order."""
+    there, here = (Counter(_WORDS.findall(text.lower())) for text in (wanted, found))
     return f1((there & here).total(), here.total(), there.total())
 
 

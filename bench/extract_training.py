@@ -1,146 +1,213 @@
-"""Learn the weights of a block's features from the corpora: python -m bench.extract_training [--check].
+"""Learn to guess the kind of a page and to choose its text: python -m bench.extract_training.
 
-Writes `weights.json` next to `block_classifier.py`. With --check it writes nothing: it learns without the sites of each
-fifth of the pages, and prints the scores of that fifth. It keeps no text, only words that occur on many sites.
+Writes `page_kinds.json` and `weights.json` next to `block_classifier.py`. They keep no text, only words that occur on
+many sites. numpy and scipy run in an environment of their own.
 """
 
-import argparse
+from __future__ import annotations  # arrays name their items in types only
+
+import asyncio
 import json
 import math
-import re
+import tempfile
 import zlib
-from collections import defaultdict
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from publicsuffixlist import PublicSuffixList
 from selectolax.lexbor import LexborHTMLParser
 
+from bench.extract_labels import label_blocks
 from bench.extract_pages import Page, read_pages
-from bench.extract_scores import Found, score_corpora, tokens
+from bench.peers import BENCH, make_environment, run
 from headwater.core.charset import decode_html
+from headwater.extraction.article import PageKind
 from headwater.extraction.html import block_classifier
 from headwater.extraction.html.block_classifier import PageFeatures, aspect_features
 from headwater.extraction.html.blocks import Block, Element, read_blocks
 from headwater.extraction.html.main_text import choose_blocks
+from headwater.extraction.html.metadata import read_metadata
+from headwater.extraction.html.page_kinds import page_features
 
-WEIGHTS = Path(block_classifier.__file__).with_name("weights.json")
+FOLDER = Path(block_classifier.__file__).parent
 PARTS = 5
-# A feature must occur on this many sites, and have this weight.
-MIN_SITES = 8
-MIN_WEIGHT = 0.05
-STIFFNESS = 15.0  # L2: the higher, the less a weight follows few examples
-PASSES = 12
+MIN_SITES = 8  # on which a feature must occur
+MIN_WEIGHT = 0.06
+NEWS_MATTERS = 2.5  # how much more a page of a news corpus matters for the text
+NEWS_MATTERS_FOR_KINDS = 0.3
+KINDS = list(PageKind)
+_SUFFIXES = PublicSuffixList()
+_WORD_FEATURES = ("words:", "says:")
+Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A block: its features, whether it belongs to the text, and its importance."""
+class Numbers(dict[str, int]):
+    """Numbers for texts, in the order of their first use."""
 
-    features: Sequence[str]
-    belongs: bool
-    matters: float
+    def __missing__(self, key: str) -> int:
+        """Give the next number to a new text."""
+        self[key] = number = len(self)
+        return number
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The blocks of a page and its examples."""
+    """The blocks of a page, the features of the page and of its blocks by number, and the labels of its blocks."""
 
     page: Page
     blocks: list[Block]
-    features: list[list[str]]
-    examples: list[Example]
+    page_features: list[int]
+    features: list[array[int]]
+    labels: list[bool | None]
 
     @property
     def site(self) -> str:
-        """Return the part of the host that all pages of a publisher share."""
-        name = re.split(r"_20\d\d|\.", self.page.name.removeprefix("www."))[0]
-        return f"{self.page.corpus}:{name}" if self.page.corpus in ("readability", "newspaper") else name.lower()
+        """Return the registrable domain of the page, or its name if its address is unknown."""
+        host = urlsplit(self.page.url).hostname or ""
+        return f"{self.page.corpus}:{self.page.name}" if host == "fakehost" else _SUFFIXES.privatesuffix(host) or host
+
+    @property
+    def key(self) -> Key:
+        """Return the corpus and the name of the page."""
+        return self.page.corpus, self.page.name
 
 
-def read_lesson(page: Page) -> Lesson:
-    """Read a page and label its blocks."""
-    body = LexborHTMLParser(decode_html(page.body(), None)).body
-    blocks, elements = read_blocks(body) if body is not None else ([], [])
-    features = _features(blocks, elements) if blocks else []
-    labels = _whole_labels(page, blocks) if page.text else _segment_labels(page, blocks)
-    examples = [
-        Example(tuple(set(of)), belongs, math.sqrt(1 + block.size / 6) * (1 if page.text else 3))
-        for block, of, belongs in zip(blocks, features, labels, strict=True)
-        if belongs is not None
-    ]
-    return Lesson(page, blocks, features, examples)
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """All pages, and the numbers of the features of pages and of blocks."""
+
+    pages: list[Lesson]
+    page_names: Numbers
+    block_names: Numbers
 
 
-def _features(blocks: list[Block], elements: list[Element]) -> list[list[str]]:
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The scores of each example, and the weights: a row for all kinds, and one for each kind."""
+
+    scores: array[float]
+    weights: list[array[float]]
+
+
+def read_lessons(pages: Sequence[Page]) -> Lessons:
+    """Read all pages."""
+    lessons = Lessons([], Numbers(), Numbers())
+    for page in pages:
+        tree = LexborHTMLParser(decode_html(page.body(), None))
+        blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
+        _, declared = read_metadata(tree, page.url, {})
+        about = page_features(blocks, elements, page.url, declared)
+        numbers = sorted(lessons.page_names[feature] for feature in {*about, "bias"})
+        features = _features(blocks, elements, lessons.block_names) if blocks else []
+        lessons.pages.append(Lesson(page, blocks, numbers, features, label_blocks(page, blocks)))
+    return lessons
+
+
+def _features(blocks: list[Block], elements: list[Element], names: Numbers) -> list[array[int]]:
     page = PageFeatures(blocks, elements, {})
     features = []
     for number, position in enumerate(page.positions):
-        words = (f"words:{word}" for word in position.words)
-        says = (f"says:{word}" for word in page.words_of_block(number))
-        aspects = (feature for aspect in page.aspects(number) for feature in aspect_features(aspect))
-        features.append([*words, *says, *page.position_features(position), *aspects])
+        words = {f"words:{word}" for word in position.words}
+        says = {f"says:{word}" for word in page.words_of_block(number)}
+        aspects = {feature for aspect in page.aspects(number) for feature in aspect_features(aspect)}
+        every = words | says | aspects | set(page.position_features(position))
+        features.append(array("i", sorted(names[feature] for feature in every)))
     return features
 
 
-def _segment_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
-    inside, outside = ([" ".join(segment.split()) for segment in part] for part in (page.inside, page.outside))
-    labels: list[bool | None] = []
-    for block in blocks:
-        if any(segment in block.text for segment in inside):
-            labels.append(True)
-        else:
-            labels.append(False if any(segment in block.text for segment in outside) else None)
-    return labels
+async def learn_kinds(lessons: Lessons, leave_out: Sequence[Callable[[Lesson], bool]]) -> list[list[Learned]]:
+    """Return for each of the parts to leave out a regression for each kind."""
+    pages = lessons.pages
+    targets = {}
+    for number, is_left_out in enumerate(leave_out):
+        rows = [None if is_left_out(lesson) else lesson.page.kind or PageKind.ARTICLE for lesson in pages]
+        for kind in KINDS:
+            targets[f"{number}-{kind}"] = [None if row is None else row == kind for row in rows], [0] * len(pages)
+    matters = [1.0 if lesson.page.kind else NEWS_MATTERS_FOR_KINDS for lesson in pages]
+    learned = await _learn(
+        [array("i", lesson.page_features) for lesson in pages], [lesson.site for lesson in pages], targets, matters,
+        set(), {"features": len(lessons.page_names), "kinds": 0, "stiffness": 33.0},
+    )  # fmt: skip
+    return [[learned[f"{number}-{kind}"] for kind in KINDS] for number in range(len(leave_out))]
 
 
-def _whole_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
-    """Label a block by the share of its runs of three words that occur in the true text. A middle share is unclear."""
-    words = tokens(page.text)
-    there, line = set(zip(words, words[1:], words[2:], strict=False)), f" {' '.join(words)} "
-    shares = []
-    for block in blocks:
-        own = tokens(block.text)
-        runs = list(zip(own, own[1:], own[2:], strict=False))
-        here = sum(run in there for run in runs) / len(runs) if runs else float(f" {' '.join(own)} " in line)
-        shares.append((here if own else 0.0, len(own)))
-    sure = [number for number, (share, length) in enumerate(shares) if length >= 8 and share > 0.7]
-    # The words of a menu occur in many texts, so a short block counts only near a long one.
-    first, last = (sure[0] - 1, sure[-1] + 1) if sure else (0, len(blocks))
-    return [
-        False if length < 6 and not first <= number <= last else None if 0.3 < share < 0.7 else share >= 0.5
-        for number, (share, length) in enumerate(shares)
-    ]
+def likely_kind(learned: Sequence[Learned], number: int) -> PageKind:
+    """Return the kind with the highest score for the page with that number."""
+    return KINDS[max(range(len(KINDS)), key=lambda kind: learned[kind].scores[number])]
 
 
-def learn(lessons: Sequence[Lesson]) -> dict[str, float]:
-    """Return the weights by logistic regression: Newton's steps for one weight after the other, in several passes."""
-    sites: dict[str, set[str]] = defaultdict(set)
-    for lesson in lessons:
-        for feature in {feature for example in lesson.examples for feature in example.features}:
-            sites[feature].add(lesson.site)
-    examples = [example for lesson in lessons for example in lesson.examples]
-    mean = sum(example.matters for example in examples) / len(examples)
-    matters = [example.matters / mean for example in examples]
-    belongs = [float(example.belongs) for example in examples]
-    occurs: dict[str, list[int]] = {feature: [] for feature in sorted(sites) if len(sites[feature]) >= MIN_SITES}
-    for number, example in enumerate(examples):
-        for feature in example.features:
-            if feature in occurs:
-                occurs[feature].append(number)
-    weights, sums = dict.fromkeys(occurs, 0.0), [0.0] * len(examples)
-    for _ in range(PASSES):
-        for feature, numbers in occurs.items():
-            slope, bend = STIFFNESS * weights[feature], STIFFNESS
-            for number in numbers:
-                likely = 1 / (1 + math.exp(-sums[number]))
-                slope += (likely - belongs[number]) * matters[number]
-                bend += likely * (1 - likely) * matters[number]
-            step = max(-1.0, min(1.0, -slope / bend))
-            weights[feature] += step
-            for number in numbers:
-                sums[number] += step
-    return {name: round(weight, 2) for name, weight in weights.items() if abs(weight) >= MIN_WEIGHT}
+async def learn_blocks(
+    lessons: Lessons, leave_out: Sequence[Callable[[Lesson], bool]], kinds: Sequence[Sequence[PageKind]]
+) -> list[Learned]:
+    """Return a regression for each of the parts to leave out. `kinds` are those of the pages for each part."""
+    targets = {}
+    for number, (is_left_out, of) in enumerate(zip(leave_out, kinds, strict=True)):
+        labels: list[bool | None] = []
+        rows: list[int] = []
+        for lesson, kind in zip(lessons.pages, of, strict=True):
+            labels += [None] * len(lesson.blocks) if is_left_out(lesson) else lesson.labels
+            rows += [KINDS.index(kind)] * len(lesson.blocks)
+        targets[str(number)] = labels, rows
+    matters: list[float] = []
+    for lesson in lessons.pages:
+        per_block = 1 if lesson.page.text else 3
+        of_page = [math.sqrt(1 + block.size / 6) * per_block for block in lesson.blocks]
+        known = sum(one for one, label in zip(of_page, lesson.labels, strict=True) if label is not None)
+        news = 1 if lesson.page.kind else NEWS_MATTERS
+        matters += [one * news / math.sqrt(max(known, 50)) for one in of_page]
+    crossed = {number for name, number in lessons.block_names.items() if not name.startswith(_WORD_FEATURES)}
+    learned = await _learn(
+        [features for lesson in lessons.pages for features in lesson.features],
+        [lesson.site for lesson in lessons.pages for _ in lesson.blocks], targets, matters, crossed,
+        {"features": len(lessons.block_names), "kinds": len(KINDS), "stiffness": 15.0},
+    )  # fmt: skip
+    return [learned[str(number)] for number in range(len(leave_out))]
+
+
+async def _learn(
+    examples: Sequence[array[int]],
+    sites: Sequence[str],
+    targets: Mapping[str, tuple[Sequence[bool | None], Sequence[int]]],
+    matters: Sequence[float],
+    crossed: set[int],
+    settings: dict[str, Any],
+) -> dict[str, Learned]:
+    """Learn a regression for each target, in an environment that has numpy."""
+    python = await make_environment("learn")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pointers, features, groups = array("q", [0]), array("i"), Numbers()
+        for example in examples:
+            features.extend(example)
+            pointers.append(len(features))
+        arrays: dict[str, array[Any]] = {
+            "features": features,
+            "pointers": pointers,
+            "groups": array("i", [groups[site] for site in sites]),
+        }
+        arrays["crossed"] = array("b", [number in crossed for number in range(settings["features"])])
+        for target, (labels, kinds) in targets.items():
+            arrays[f"{target}.labels"] = array("b", [-1 if label is None else label for label in labels])
+            arrays[f"{target}.kinds"] = array("b", kinds)
+            arrays[f"{target}.matters"] = array("d", matters)
+        for target, values in arrays.items():
+            with (folder / target).open("wb") as file:
+                values.tofile(file)
+        problem = {"regressions": list(targets), "min_groups": MIN_SITES, "kind_stiffness": 4.0, **settings}
+        (folder / "problem.json").write_text(json.dumps(problem))
+        await run(python, BENCH / "extract_learn.py", folder)
+        return {target: _read_learned(folder, target, settings["features"]) for target in targets}
+
+
+def _read_learned(folder: Path, target: str, features: int) -> Learned:
+    scores, weights = array("d"), array("d")
+    for values, ending in ((scores, "scores"), (weights, "weights")):
+        values.frombytes((folder / f"{target}.{ending}").read_bytes())
+    return Learned(scores, [weights[start : start + features] for start in range(0, len(weights), features)])
 
 
 def part_of(lesson: Lesson) -> int:
@@ -148,44 +215,76 @@ def part_of(lesson: Lesson) -> int:
     return zlib.crc32(lesson.site.encode()) % PARTS
 
 
-def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
+async def guess_held_out_kinds(lessons: Lessons) -> list[PageKind]:
+    """Return the kind of each page, guessed with weights that were learned without its site."""
+    by_part = await learn_kinds(lessons, [_in_part(part) for part in range(PARTS)])
+    return [likely_kind(by_part[part_of(lesson)], number) for number, lesson in enumerate(lessons.pages)]
+
+
+async def held_out_texts(lessons: Lessons, kinds: Sequence[PageKind]) -> dict[Key, str]:
     """Return the text of each page by corpus and name, found with weights that were learned without the page's site."""
-    found: dict[tuple[str, str], str] = {}
-    for part in range(PARTS):
-        weights = learn([lesson for lesson in lessons if part_of(lesson) != part])
-        for lesson in (lesson for lesson in lessons if part_of(lesson) == part):
-            scores = [sum(weights.get(feature, 0) for feature in of) for of in lesson.features]
-            text = choose_blocks(decode_html(lesson.page.body(), None), lesson.blocks, scores).text
-            found[lesson.page.corpus, lesson.page.name] = text
-    return found
+    by_part = await learn_blocks(lessons, [_in_part(part) for part in range(PARTS)], [kinds] * PARTS)
+    return _texts(lessons, kinds, lambda lesson: by_part[part_of(lesson)])
 
 
-def check(lessons: Sequence[Lesson]) -> None:
-    """Print the scores of pages with weights that were learned without their site."""
-    found = {key: Found(text) for key, text in held_out_texts(lessons).items()}
-    for corpus, scores in score_corpora([lesson.page for lesson in lessons], found).items():
-        print(f"{corpus:12} {scores['text']:.3f}")
+async def other_corpora_texts(lessons: Lessons) -> dict[Key, str]:
+    """Return the text of each page, found with weights that were learned from the other corpora only."""
+    corpora = list(dict.fromkeys(lesson.page.corpus for lesson in lessons.pages))
+    leave_out = [_in_corpus(corpus) for corpus in corpora]
+    by_corpus = await learn_kinds(lessons, leave_out)
+    kinds = [[likely_kind(of, number) for number in range(len(lessons.pages))] for of in by_corpus]
+    learned = dict(zip(corpora, await learn_blocks(lessons, leave_out, kinds), strict=True))
+    own = [kinds[corpora.index(lesson.page.corpus)][number] for number, lesson in enumerate(lessons.pages)]
+    return _texts(lessons, own, lambda lesson: learned[lesson.page.corpus])
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="print scores of pages that were not learned from")
-    options = parser.parse_args()
-    lessons = [read_lesson(page) for page in read_pages()]
-    if options.check:
-        check(lessons)
-        return
-    weights: dict[str, dict[str, float]] = {"steps": {}, "words": {}, "says": {}}
-    for name, weight in learn(lessons).items():
-        kind, _, word = name.partition(":")
-        if kind in weights:
-            weights[kind][word] = weight
-        else:
-            weights["steps"][name] = weight
-    WEIGHTS.write_text(json.dumps(weights, indent=0, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+def _in_part(part: int) -> Callable[[Lesson], bool]:
+    return lambda lesson: part_of(lesson) == part
+
+
+def _in_corpus(corpus: str) -> Callable[[Lesson], bool]:
+    return lambda lesson: lesson.page.corpus == corpus
+
+
+def _texts(lessons: Lessons, kinds: Sequence[PageKind], choose: Callable[[Lesson], Learned]) -> dict[Key, str]:
+    texts, start = {}, 0
+    for lesson, kind in zip(lessons.pages, kinds, strict=True):
+        scores = choose(lesson).scores[start : start + len(lesson.blocks)]
+        start += len(lesson.blocks)
+        texts[lesson.key] = choose_blocks(decode_html(lesson.page.body(), None), lesson.blocks, scores, kind).text
+    return texts
+
+
+async def train(lessons: Lessons) -> None:
+    """Learn from all pages, and write the weights."""
+    nothing: list[Callable[[Lesson], bool]] = [lambda _: False]
+    # The weights of blocks are learned with the kinds that are guessed, since those of unknown pages are guessed too.
+    kinds = await guess_held_out_kinds(lessons)
+    of_kinds = (await learn_kinds(lessons, nothing))[0]
+    rows = {
+        name: [round(learned.weights[0][number], 2) for learned in of_kinds]
+        for name, number in lessons.page_names.items()
+    }
+    kind_weights = {name: " ".join(map(str, row)) for name, row in rows.items() if max(map(abs, row)) >= MIN_WEIGHT}
+    _write("page_kinds.json", kind_weights)
+    weights: dict[str, dict[str, float]] = {name: {} for name in ("steps", "words", "says", *KINDS)}
+    learned = (await learn_blocks(lessons, nothing, [kinds]))[0]
+    for name, number in lessons.block_names.items():
+        for row, values in zip(("", *KINDS), learned.weights, strict=True):
+            weight = round(values[number], 2)
+            if abs(weight) >= MIN_WEIGHT:
+                kind, _, word = name.partition(":")
+                if row or kind not in weights:
+                    weights[row or "steps"][name] = weight
+                else:
+                    weights[kind][word] = weight
+    _write("weights.json", weights)
     print({kind: len(of) for kind, of in weights.items()})
 
 
+def _write(name: str, value: object) -> None:
+    (FOLDER / name).write_text(json.dumps(value, indent=0, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    main()
+    asyncio.run(train(read_lessons(read_pages())))

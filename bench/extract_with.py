@@ -60,6 +60,12 @@ def resiliparse() -> Extract:
     return extract
 
 
+def rs_trafilatura() -> Extract:
+    from rs_trafilatura import extract_bytes
+
+    return lambda body, url: {"text": extract_bytes(body, url=url).main_content or ""}
+
+
 def beautifulsoup() -> Extract:
     from bs4 import BeautifulSoup
 
@@ -77,6 +83,7 @@ EXTRACTORS: dict[str, Callable[[], Extract]] = {
     "trafilatura-fast": lambda: trafilatura(fast=True),
     "trafilatura-fast-text": trafilatura_text,
     "trafilatura": lambda: trafilatura(fast=False),
+    "rs-trafilatura": rs_trafilatura,
     "resiliparse": resiliparse,
     "beautifulsoup": beautifulsoup,
 }

@@ -144,3 +144,12 @@ async def test_languages_are_plain_codes_and_regions_are_apart(filled: AppHarnes
         ["language", "de"],
         ["region", "DE"],
     ]
+
+
+async def test_documents_of_pages_have_a_kind(filled: AppHarness, tmp_path: Path) -> None:
+    """Issue 24: the kind that the reader guessed is stored, and `show` prints it."""
+    document = (await filled.documents())["http://town.test/bin"]
+    assert document.page_kind == "article"
+    settings = program_settings(filled.runtime.context.settings)
+    shown = (await asyncio.to_thread(headwater, "show", document.url, cwd=tmp_path, **settings)).stdout.splitlines()
+    assert [line.split()[:2] for line in shown if line.startswith("page_kind")] == [["page_kind", "article"]]

@@ -165,7 +165,7 @@ def test_normalize_reports_why_there_is_no_text(body: bytes, status: str, code: 
 SHAPE = {
     *("file", "normalizer", "status", "reason", "message", "page_count", "text", "markdown", "title", "byline"),
     *("published_at", "updated_at", "language", "region", "image", "abstract", "canonical_url", "artifacts"),
-    *("provenance", "confidence", "body_status"),
+    *("provenance", "confidence", "body_status", "page_kind"),
 }
 
 

@@ -57,6 +57,52 @@ def test_main_text_has_no_navigation_or_scripts() -> None:
     assert article.provenance["text"] == "dom"
 
 
+def test_a_paragraph_of_a_hidden_copy_of_the_article_is_kept_once() -> None:
+    """Issue 24."""
+    copy = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+    article = extract_html(page(after=f"<div class=amp-copy>{copy}</div>"), url=URL)
+    assert article.text == "\n\n".join(PARAGRAPHS)
+
+
+def test_a_paragraph_that_an_article_repeats_in_place_is_kept_each_time() -> None:
+    article = extract_html(page(after=f"<p>{PARAGRAPHS[0]}</p>"), url=URL)
+    assert article.text == "\n\n".join([*PARAGRAPHS, PARAGRAPHS[0]])
+
+
+GOODS = "".join(
+    f'<li class="product-card"><h2><a href=/p/{n}>Brass table lamp {n}</a></h2><div class=price>${n}9.00</div></li>'
+    for n in range(40)
+)
+POSTS = "".join(
+    f"<div class=post><div class=author>user{n}</div><p class=message>{PARAGRAPHS[n % 3]} Number {n}.</p></div>"
+    for n in range(12)
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "markup", "kind", "wanted"),
+    [
+        (
+            "https://shop.example/collections/lamps?page=2",
+            f"<h1>Lamps</h1><ul class='products product-grid'>{GOODS}</ul><div>Already a member? Log in</div>",
+            "collection",
+            ["Brass table lamp 7", "$79.00"],
+        ),
+        (
+            "https://forum.example/thread/10234",
+            f"<h1>Why do ferries whistle?</h1><div class='topic thread'>{POSTS}</div>",
+            "forum",
+            ["Number 0.", "Number 11."],
+        ),
+    ],
+)
+def test_pages_of_other_kinds_keep_their_lists(url: str, markup: str, kind: str, wanted: list[str]) -> None:
+    """Issue 24: a shop without prose is no login page, and a forum is not empty."""
+    article = extract_html(f"<html><body><nav>Menu</nav>{markup}</body></html>", url=url)
+    assert article.page_kind == kind
+    assert all(part in article.text for part in wanted)
+
+
 def test_markdown_keeps_headings_lists_and_tables() -> None:
     """Issue 8."""
     table = "<table><tr><th>Ferry</th><th>Built</th></tr><tr><td>Freya</td><td>2021</td></tr></table>"

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from headwater.explain.report import Why
 
 _WHY_MARGIN, _WHY_WIDTH = 10, 80
-_FIELDS = ("title", "published_at", "updated_at", "language", "region", "byline", "abstract", "image", "canonical_url")
+_FIELDS = (
+    *("title", "page_kind", "published_at", "updated_at", "language", "region", "byline", "abstract", "image"),
+    "canonical_url",
+)
 _FIELD_WIDTH = 15
 _STYLES = {"added": "green", "removed": "red strike", "same": ""}
 _MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}

@@ -93,6 +93,8 @@ class Document(DocumentLine):
     raw_hash: str
     """SHA-256 of the raw bytes."""
     raw_bytes: int
+    page_kind: str | None
+    """`article`, `documentation`, `forum`, `product`, `service`, `collection` or `listing`; null if it is no page."""
     body_status: str
     """`ok`, or `scanned_no_text` for a PDF of pictures."""
     artifacts: list[Mapping[str, Any]]
@@ -174,6 +176,7 @@ async def save_document(
         article.confidence,
         document.selectors,
         article.region,
+        article.page_kind,
     )
     assert row is not None
     return SavedDocument(*row)

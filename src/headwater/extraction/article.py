@@ -18,6 +18,18 @@ class BodyStatus(StrEnum):
     TOO_LARGE = "too_large"  # the document has more pages or text than the reader accepts
 
 
+class PageKind(StrEnum):
+    """The kinds of HTML pages."""
+
+    ARTICLE = "article"
+    DOCUMENTATION = "documentation"
+    FORUM = "forum"
+    PRODUCT = "product"
+    SERVICE = "service"
+    COLLECTION = "collection"
+    LISTING = "listing"
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A table that Markdown cannot show: it has over 20 columns, or cells that span others.
@@ -60,6 +72,8 @@ class Article:
     image: str | None = None
     """The address of the lead image."""
     canonical_url: str | None = None
+    page_kind: PageKind | None = None
+    """The kind of an HTML page, which its counts, names and declared types suggest."""
     body_status: BodyStatus = BodyStatus.OK
     artifacts: tuple[Artifact, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)

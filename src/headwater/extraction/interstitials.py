@@ -21,6 +21,7 @@ from headwater.extraction.html.titles import SEPARATOR
 
 _MAX_OTHER_PROSE = 100  # letters in sentences that interstitials do not have
 _MAX_PROSE = 1_500  # letters of an interstitial that its markup confirms
+_MAX_PLAIN_TEXT = 2_500  # letters outside of links; a longer list has almost no prose, but is no interstitial
 _MAX_LETTERS_OF_SCRIPT_PAGE = 300  # of a page that only runs the script of a bot wall
 _MAX_LETTERS_OF_CONSENT_PAGE = 2_000
 _MAX_NAME, _MAX_LINE, _MAX_LINES, _MAX_BUTTONS, _MAX_BUTTON_PARTS = 120, 400, 60, 200, 12
@@ -137,7 +138,8 @@ def find_interstitial(
 ) -> Reason | None:
     """Return which interstitial a page is. `blocks` are all its blocks, `kept` are those of its main text."""
     page = _PageText(tree, article, blocks, kept or blocks)
-    is_long = sum(block.size for block in kept if block.is_prose) > _MAX_PROSE
+    prose = sum(block.size for block in kept if block.is_prose)
+    is_long = prose > _MAX_PROSE or sum(block.size - block.links for block in kept) > _MAX_PLAIN_TEXT
     if is_long and not page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES):
         return None
     return next((reason for reason, is_sort in _SORTS.items() if is_sort(page)), None)

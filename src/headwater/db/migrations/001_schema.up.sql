@@ -375,6 +375,8 @@ CREATE TABLE documents (
     image          text,
     abstract       text,
     canonical_url  text,
+    page_kind      text CHECK (     -- NULL: the document is no HTML page
+        page_kind IN ('article', 'documentation', 'forum', 'product', 'service', 'collection', 'listing')),
     provenance     jsonb NOT NULL,
     confidence     jsonb NOT NULL DEFAULT '{}',     -- of each field, from 0 to 1
     artifacts      jsonb NOT NULL DEFAULT '[]',     -- tables that the text cannot show

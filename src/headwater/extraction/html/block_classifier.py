@@ -1,8 +1,9 @@
 """Decide which blocks of a page are its main text, by weights that were learned from real pages.
 
 `bench/extract_training.py` learns the weights. A feature of a block is a short text, such as `word:sidebar` or
-`size:7:end`. A number in a feature is a step of a scale below: `size:7` is the eighth size. Weights are whole
-hundredths, so that their sum does not depend on their order.
+`size:7:end`. A number in a feature is a step of a scale below: `size:7` is the eighth size. On pages of a kind, such as
+listings, a feature has that weight and the one of its kind. Weights are whole hundredths, so that their sum does not
+depend on their order.
 """
 
 import json
@@ -13,10 +14,13 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from operator import attrgetter
+from typing import cast
 
+from headwater.extraction.article import PageKind
 from headwater.extraction.html.blocks import HEADINGS, SENTENCE_ENDS, Block, Element
+from headwater.extraction.html.layout import LayoutAspect, OrderAspect, PageLayout, layout_features, order_features
 
-_HOPELESS = -200  # the other features of a block never outweigh such a position
+_HOPELESS = -600  # the other features of a block never outweigh such a position
 _SIZES = (8, 16, 25, 40, 60, 80, 110, 160, 240, 400, 700)
 _SHARES = (0.001, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9)
 _FEW_SHARES = (0.01, 0.2, 0.5)
@@ -30,18 +34,18 @@ _NO_WORDS: frozenset[str] = frozenset()
 _prose = attrgetter("prose")
 _PUNCTUATION = ".,:;!?()"
 
-# One aspect of a block: "own" (size, end, tag, links), "near" (position in the prose; the kinds of the block before,
-# the block and the block after) or "group" (kind; prose, links and low steps of prose of its group). The last value is
-# "in" or "out" of the container. There are few aspects, but many combinations of them.
-Aspect = tuple[str, int | str, int | str, int | str, int | str, str]
+# One aspect of a block: "own" (size, end, tag, links), "near" (position in the prose; the sorts of the block before,
+# the block and the block after) or "group" (sort; prose, links and low steps of prose of its group), and those of the
+# layout. The last value is "in" or "out" of the container. There are few aspects, but many combinations of them.
+Aspect = tuple[int | str, ...]
 
 
-def score_blocks(blocks: list[Block], elements: list[Element]) -> list[float]:
-    """Return a score for each block. Blocks above zero belong to the main text."""
+def score_blocks(blocks: list[Block], elements: list[Element], kind: PageKind) -> list[float]:
+    """Return a score for each block of a page of that kind. Blocks above zero likely belong to the main text."""
     if not blocks:
         return []
     weights = _weights()
-    steps, block_words = weights["steps"].get, weights["says"].get
+    steps, block_words = _steps_of(kind).get, weights["says"].get
     features = PageFeatures(blocks, elements, weights["words"])
     scores = []
     for number, position in enumerate(features.positions):
@@ -50,16 +54,26 @@ def score_blocks(blocks: list[Block], elements: list[Element]) -> list[float]:
             score = position.words_score + sum([steps(feature, 0) for feature in features.position_features(position)])
             position.score = score
         if score > _HOPELESS:
-            score += sum(map(_score_aspect, features.aspects(number)))
+            score += sum([_score_aspect(aspect, kind) for aspect in features.aspects(number)])
             score += sum([block_words(word, 0) for word in features.words_of_block(number)])
         scores.append(score / 100)
     return scores
 
 
-@lru_cache(maxsize=10_000)
-def _score_aspect(aspect: Aspect) -> int:
-    steps = _weights()["steps"]
+@lru_cache(maxsize=20_000)
+def _score_aspect(aspect: Aspect, kind: PageKind) -> int:
+    steps = _steps_of(kind)
     return sum([steps.get(feature, 0) for feature in aspect_features(aspect)])
+
+
+@cache
+def _steps_of(kind: PageKind) -> dict[str, int]:
+    """Return the weights of all features that are not words, on pages of that kind."""
+    weights = _weights()
+    steps = dict(weights["steps"])
+    for feature, weight in weights[kind].items():
+        steps[feature] = steps.get(feature, 0) + weight
+    return steps
 
 
 @cache
@@ -80,25 +94,27 @@ class PageFeatures:
         self._tree = tree = _Positions(elements, container, word_weights)
         self.positions = [tree[block.element] for block in blocks]
         self._groups = _Groups(blocks, container.prose or 1)
-        self._kinds = ["edge", *map(_kind, blocks), "edge"]
+        self._sorts = ["edge", *map(block_sort, blocks), "edge"]
+        self._layout = PageLayout(blocks, elements)
         self._first, self._last = _extent(blocks, self.positions)
 
     def position_features(self, position: "Position") -> list[str]:
         """Return the features of a position."""
         return self._tree.features(position)
 
-    def aspects(self, number: int) -> tuple[Aspect, Aspect, Aspect]:
-        """Return the three aspects of the block with that number."""
+    def aspects(self, number: int) -> tuple[Aspect, ...]:
+        """Return the aspects of the block with that number."""
         block = self._blocks[number]
-        before, kind, after = self._kinds[number : number + 3]
+        before, sort, after = self._sorts[number : number + 3]
         where = "before" if number < self._first else "after" if number > self._last else "amid"
         inside, tag = self.positions[number].inside, block.element.tag
         prose, links, few = self._groups[block.likeness]
         size_step, link_step = bisect_right(_SIZES, block.size), bisect_right(_SHARES, block.links / block.size)
         return (
             ("own", size_step, _end(block.text), tag, link_step, inside),
-            ("near", where, before, kind, after, inside),
-            ("group", kind, prose, links, few, inside),
+            ("near", where, before, sort, after, inside),
+            ("group", sort, prose, links, few, inside),
+            *self._layout.aspects(number),
         )
 
     def words_of_block(self, number: int) -> set[str]:
@@ -194,15 +210,19 @@ class _Groups:
 
 def aspect_features(aspect: Aspect) -> list[str]:
     """Return the features of an aspect."""
+    if aspect[0] == "layout":
+        return layout_features(cast(LayoutAspect, aspect))
+    if aspect[0] == "order":
+        return order_features(cast(OrderAspect, aspect))
     if aspect[0] == "own":
         _, size, end, tag, links, inside = aspect
         steps = [f"size:{size}:{end}", f"size:{size}:{inside}", f"links:{links}:{inside}"]
         return [*steps, f"tag:{tag}:{end}", f"tag:{tag}:{inside}"]
     if aspect[0] == "near":
-        _, where, before, kind, after, inside = aspect
-        return [f"kind:{kind}:{where}:{inside}", f"near:{before}:{kind}:{inside}", f"near:{kind}:{after}:{inside}"]
-    _, kind, prose, links, few, inside = aspect
-    return [f"group:prose{prose}:{inside}", f"group:links{links}:{inside}", f"group:{kind}:{few}"]
+        _, where, before, sort, after, inside = aspect
+        return [f"sort:{sort}:{where}:{inside}", f"near:{before}:{sort}:{inside}", f"near:{sort}:{after}:{inside}"]
+    _, sort, prose, links, few, inside = aspect
+    return [f"group:prose{prose}:{inside}", f"group:links{links}:{inside}", f"group:{sort}:{few}"]
 
 
 def _find_container(elements: list[Element]) -> Element:
@@ -231,7 +251,8 @@ def _extent(blocks: list[Block], positions: list[Position]) -> tuple[int, int]:
     return (prose[0], prose[-1]) if prose else (0, len(blocks))
 
 
-def _kind(block: Block) -> str:
+def block_sort(block: Block) -> str:
+    """Return whether a block is links, long prose, prose, a heading, short or another line."""
     if block.links * 2 > block.size:
         return "link"
     if block.is_prose:

@@ -16,6 +16,7 @@ from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import choose_blocks
 from headwater.extraction.html.metadata import SELECTOR_KEYS, TRUST, check_selector, read_metadata
+from headwater.extraction.html.page_kinds import guess_page_kind
 from headwater.extraction.sniffing import require_page
 
 _MIN_ABSTRACT_LENGTH = 40
@@ -101,11 +102,13 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     tree, body = LexborHTMLParser(markup), selectors.get("body")
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
     lines = [block.text for block in blocks]
-    article = read_metadata(tree, url, selectors, lines)
+    article, declared = read_metadata(tree, url, selectors, lines)
+    kind = guess_page_kind(blocks, elements, url, declared)
+    article = replace(article, page_kind=kind)
     selected = extract_blocks(" ".join(node.html or "" for node in tree.css(body))) if body else ""
     if selected:
         return _complete(article, selected, selected, "selector", 1.0)
-    found = choose_blocks(text, blocks, score_blocks(blocks, elements))
+    found = choose_blocks(text, blocks, score_blocks(blocks, elements, kind), kind)
     if len(found.text) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
         from headwater.extraction.interstitials import find_interstitial

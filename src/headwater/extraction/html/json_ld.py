@@ -12,6 +12,7 @@ _WRAPPING = re.compile(
     r"^(?:<!--|(?://|/\*)?\s{0,9}<!\[CDATA\[(?:\s{0,9}\*/)?)|(?:-->|(?://|/\*)?\s{0,9}\]\]>(?:\s{0,9}\*/)?|;)$"
 )
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
+_TYPE = re.compile(r'"@type"\s{0,9}:\s{0,9}"(?:https?://schema.org/)?([A-Za-z]{1,40})"')
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page, but the article is near its beginning.
 _MAX_OBJECTS = 2000
@@ -32,6 +33,11 @@ def find_article(scripts: Iterable[str]) -> JsonObject:
             if not dated and "datePublished" in thing:
                 dated = thing
     return dated
+
+
+def find_types(scripts: Iterable[str]) -> set[str]:
+    """Return the names of all types in the scripts."""
+    return {name for script in scripts if len(script) <= _MAX_LENGTH for name in _TYPE.findall(script)}
 
 
 def read_texts(value: object) -> Iterator[str]:

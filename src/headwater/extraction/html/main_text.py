@@ -8,12 +8,13 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from lxml import etree, html
 
 from headwater.core.text import has_hostile_marks, join_blocks
+from headwater.extraction.article import PageKind
 from headwater.extraction.html.blocks import Block, Element
 from headwater.extraction.html.markdown import to_markdown
 
@@ -23,8 +24,11 @@ logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 # The expected share of wrong text above which trafilatura is asked.
 _MAX_DOUBT = 0.9
 # The expected share of wrong text above which text outside of the section of the heading is dropped.
-_SOME_DOUBT = 0.2
+_SOME_DOUBT = 0.15
+_LITTLE_DOUBT = 0.1  # the same for a short text, which may be that of the site
 _DOUBT_BELOW_HEADING = 0.5  # the doubt of a text that is too short for scores, but below the heading
+_CAUTION = 0.7  # the share of a score that counts on pages that are no articles, because their scores err together
+_MIN_COPY = 3  # paragraphs
 _LITTLE_TEXT = 200
 _SITE_TEXT = 600  # a site describes itself in texts of this size
 _SHORT = 1000  # a section of a longer text would have had more good blocks
@@ -48,31 +52,80 @@ class MainText:
         return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
 
 
-def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
-    """Return the blocks with a score above zero as the main text, unless the scores leave too much doubt."""
+def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float], kind: PageKind) -> MainText:
+    """Return the main text.
+
+    In an article, these are the blocks with a score above zero, unless the scores leave too much doubt. The blocks of
+    other pages are less certain. There, the most likely blocks are kept up to the best expected F1.
+    """
+    found = _choose_article(page, blocks, scores) if kind is PageKind.ARTICLE else choose_likely(blocks, scores)
+    once = _drop_copies(found.blocks)
+    return found if len(once) == len(found.blocks) else replace(found, blocks=once, text=_text(once))
+
+
+def choose_likely(blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
+    """Return the most likely blocks, as many as give the best expected F1 of the text."""
+    likely = [1 / (1 + math.exp(-max(-50.0, min(50.0, score * _CAUTION)))) for score in scores]
+    expected = sum(share * block.size for share, block in zip(likely, blocks, strict=True))
+    right = kept = best = least = 0.0
+    for number in sorted(range(len(blocks)), key=lambda number: -likely[number]):
+        right, kept = right + likely[number] * blocks[number].size, kept + blocks[number].size
+        if 2 * right / (kept + expected) > best:
+            best, least = 2 * right / (kept + expected), likely[number]
+    least = min(least, 0.5)
+    chosen = [block for block, share in zip(blocks, likely, strict=True) if share >= least]
+    return MainText(chosen, _text(chosen), "dom", 1 - best)
+
+
+def _drop_copies(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks without a second copy of the text: three or more paragraphs in the same order as before."""
+    prose = [block for block in blocks if block.is_prose]
+    first: dict[str, int] = {}
+    origins = [first.setdefault(_letters(block.text), number) for number, block in enumerate(prose)]
+    copies: set[Block] = set()
+    run: list[Block] = []
+    for number, (block, origin) in enumerate(zip(prose, origins, strict=True)):
+        if run and origin != origins[number - 1] + 1:
+            run = []
+        if origin != number:
+            run.append(block)
+            if len(run) >= _MIN_COPY:
+                copies.update(run)
+    return [block for block in blocks if block not in copies]
+
+
+def _choose_article(page: str, blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
     kept = [block for block, score in zip(blocks, scores, strict=True) if score > 0]
     doubt = _doubt(blocks, scores)
-    is_doubtful = doubt > _SOME_DOUBT or _size(kept) < _SITE_TEXT
-    section = find_section(blocks) if is_doubtful else None
-    if section and (doubt > _SOME_DOUBT or section.tag in ARTICLES):
+    some_doubt = _SOME_DOUBT if _size(kept) >= _SITE_TEXT else _LITTLE_DOUBT
+    section = find_section(blocks) if doubt > some_doubt or _size(kept) < _SITE_TEXT else None
+    if section and (doubt > some_doubt or section.tag in ARTICLES):
         inside = list(blocks_in(section, kept))
         is_little = _size(inside) < _LITTLE_TEXT and _size(kept) < _SITE_TEXT
         if is_little and section.size - section.links < _SHORT:
             short = section_text(section, blocks)
             return MainText(short, _text(short), "dom", _DOUBT_BELOW_HEADING)
-        if _size(inside) * 2 >= _size(kept):
+        if _size(inside) * 3 >= _size(kept):
             kept = inside
     if doubt <= _MAX_DOUBT:
         return MainText(kept, _text(kept), "dom", doubt)
     second = _extract_by_trafilatura(page) if len(page) <= _MAX_SECOND_OPINION_LENGTH else ""
-    if second:
+    if second and _is_prose(second):
         found = _find_blocks(second, blocks)
         text = _text(found)
         # trafilatura also reads text outside of blocks, such as text in templates.
         return MainText(found, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
+    if kept or second:
+        return choose_likely(blocks, scores)
     # The page is too small or too unusual to score.
     kept = kept or [block for block in blocks if not _is_aside(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
+
+
+def _is_prose(text: str) -> bool:
+    """Return whether most of a text is in lines as long as sentences."""
+    lines = text.split("\n")
+    return sum(len(line) for line in lines if len(line) >= _SENTENCE) * 2 >= len(text)
 
 
 def _size(blocks: Sequence[Block]) -> int:

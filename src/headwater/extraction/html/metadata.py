@@ -94,6 +94,9 @@ _SIZES = re.compile(
 )
 SELECTOR_KEYS = ("body", "title", "byline", "published", "image")  # the fields that a source may select by CSS
 _MAX_SELECTOR_LENGTH = 500
+_TELLING_META = ("og:", "article:", "product:")
+_PROGRAM = re.compile(r"[a-z]{2,30}")
+_MAX_TYPE_LENGTH = 30
 _MAX_BYLINE_LENGTH = 200
 _MAX_ADDRESS_LENGTH = 2000
 _MAX_VALUE_LENGTH = 5000  # of a text or an attribute
@@ -102,8 +105,10 @@ _MAX_PICTURES = 100
 _MAX_ELEMENTS = 200  # of one selector
 
 
-def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
-    """Return an article without its text. `lines` are the visible lines of the page."""
+def read_metadata(
+    tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()
+) -> tuple[Article, set[str]]:
+    """Return an article without its text, and the types that the page declares. `lines` are its visible lines."""
     page = _PageFields(tree, url, selectors, lines)
     provenance: dict[str, str] = {}
     confidence: dict[str, float] = {}
@@ -119,7 +124,7 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
     if title and page.agrees_on(title):
         confidence["title"] = max(confidence["title"], _TRUST_IN_AGREEMENT)
     language = first("language", page.languages(), split_language)
-    return Article(
+    article = Article(
         text="",
         title=title,
         byline=first("byline", page.bylines(), read_byline),
@@ -133,6 +138,7 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
         provenance=provenance,
         confidence=confidence,
     )
+    return article, page.declared_types()
 
 
 class _PageFields:
@@ -147,11 +153,22 @@ class _PageFields:
         for node in tree.css(_ALL_METADATA):
             stated[node.tag].append(node)
         self._meta = _meta(stated["meta"])
-        self._article = json_ld.find_article(script.text() for script in stated["script"])
+        scripts = [script.text() for script in stated["script"]]
+        self._linked_types = json_ld.find_types(scripts)
+        self._article = json_ld.find_article(scripts)
         self._headings = [_text_of(node) for node in stated["h1"][:_MAX_ELEMENTS]]
         self._window_title = _text_of(stated["title"][0]) if stated["title"] else ""
         base = _attribute(stated["base"][0], "href") if stated["base"] else ""
         self._base = _join(url, base[:_MAX_ADDRESS_LENGTH]) or url
+
+    def declared_types(self) -> set[str]:
+        """Return the types in JSON-LD and OpenGraph, the program that made the page, and the names of metadata."""
+        types = {f"json-ld:{name}" for name in self._linked_types}
+        if page_type := self._meta.get("og:type"):
+            types.add(f"og:{page_type.strip().lower()[:_MAX_TYPE_LENGTH]}")
+        if program := _PROGRAM.search(self._meta.get("generator", "").lower()):
+            types.add(f"generator:{program[0]}")
+        return types | {f"meta:{name}" for name in self._meta if name.startswith(_TELLING_META)}
 
     def titles(self) -> Iterator[Candidate]:
         yield from self._from_selector("title")
