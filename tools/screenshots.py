@@ -27,7 +27,7 @@ PAGES = {
     "sources": "/ui/sources",
     "source": "/ui/sources/council.demo.test",
     "frontier": "/ui/frontier",
-    "host": "/ui/hosts/council.demo.test",
+    "host": "/ui/hosts/baths.demo.test",
     "hosts": "/ui/hosts",
     "runs": "/ui/runs",
     "completeness": "/ui/completeness",
