@@ -100,6 +100,12 @@ async def test_hosts_are_grouped_and_leave_their_group(reader: Reader, harness: 
     assert (await reader.submit_form("/ui/group-hosts", name="NO GROUP", members="one.test")).status == 422
 
 
+async def test_a_group_of_too_many_hosts_is_refused_whole(reader: Reader, harness: AppHarness) -> None:
+    members = "\n".join(f"host{number}.test" for number in range(101))
+    assert (await reader.submit_form("/ui/group-hosts", name="press", members=members)).status == 422
+    assert (await reader.get("/ui/hosts/host0.test")).status == 404
+
+
 async def test_a_hostile_robots_txt_is_text_of_limited_length(reader: Reader, harness: AppHarness) -> None:
     text = "<script>alert(1)</script> \u202e\x1b[31m\n" + "# " + "long " * 2000 + "\n" * 5000
     await harness.execute("UPDATE host_state SET robots_txt = $1 WHERE host = 'one.test'", text)

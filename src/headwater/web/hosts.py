@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import FastAPI, Form, Query, Request, Response
 
+from headwater.core.errors import BadRequest
 from headwater.core.frontier import HostState, UrlFilter
 from headwater.frontier.operations import UrlPage
 from headwater.web.texts import count, query_string
@@ -110,7 +111,9 @@ def _add_actions(app: FastAPI, view: View) -> None:
     async def group(
         request: Request, name: Text = "", members: Annotated[str, Form(max_length=30_000)] = ""
     ) -> Response:
-        given = [line.strip() for line in members.splitlines() if line.strip()][:_MOST_MEMBERS]
+        given = [line.strip() for line in members.splitlines() if line.strip()]
+        if len(given) > _MOST_MEMBERS:
+            raise BadRequest(f"members: {len(given):,} hosts are more than {_MOST_MEMBERS}. Group them in parts.")
         await frontier.group_hosts(name.strip(), given)
         return view.redirect(
             request, "/hosts", f"{count(len(given), 'host')} of the group {name.strip()} share a turn."
