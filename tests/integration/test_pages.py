@@ -1,5 +1,6 @@
 """The frame of the pages: sign-in, forms, headers and errors, without JavaScript (spec 8.4, 11.13)."""
 
+import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from yarl import URL
 
 from headwater.access import operations as access
@@ -15,7 +17,7 @@ from headwater.api.access import get_needed_scope
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.core.settings import Settings
-from headwater.web import SignInLinks, make_app
+from headwater.web import SignInLinks, live, make_app
 from headwater.web.view import NAVIGATION
 from tests.api import TOKEN, open_api
 from tests.faults.database import own_server
@@ -291,6 +293,23 @@ async def test_a_stream_reports_that_documents_changed(reader: Reader, page_sett
             await harness.operations.documents.delete(line.id)
         assert await read_event(stream) != first
     assert (await reader.get("/ui/live/nothing")).status == 404
+
+
+async def test_a_stream_continues_after_an_unforeseen_error(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter([ValueError("unforeseen"), 7])
+
+    async def read_state(_: Operations) -> object:
+        state = next(states, 7)
+        if isinstance(state, Exception):
+            raise state
+        return state
+
+    monkeypatch.setitem(live.TOPICS, "documents", read_state)
+    monkeypatch.setattr(live, "_READ_SECONDS", 0.01)
+    with structlog.testing.capture_logs() as logs:
+        async with reader.session.get(reader.base + "/ui/live/documents") as stream, asyncio.timeout(10):
+            assert await read_event(stream)
+    assert [entry["topic"] for entry in logs if entry["event"] == "web.topic_failed"] == ["documents"]
 
 
 async def read_event(stream: Any) -> str:

@@ -5,11 +5,11 @@ its load.
 """
 
 import asyncio
-import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
@@ -18,6 +18,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.web.view import View
 
+log = structlog.get_logger()
 MAX_STREAMS = 100
 _READ_SECONDS = 2.0
 _ALIVE_SECONDS = 15.0  # a comment shows the connection that it is in use
@@ -82,16 +83,23 @@ class Hub:
 
     async def _watch(self, name: str, topic: _Topic) -> None:
         while True:
-            with contextlib.suppress(*DATABASE_AWAY, TimeoutError, HeadwaterError):
+            try:
                 state = repr(await TOPICS[name](self._operations))
-                digest = hashlib.sha256(state.encode()).hexdigest()[:16]
-                if digest != topic.state:
-                    topic.state = digest
-                    self._wake(topic)
+            except (*DATABASE_AWAY, HeadwaterError) as error:
+                log.debug("web.topic_unread", topic=name, error=f"{type(error).__name__}: {error}")
+            except Exception:
+                log.exception("web.topic_failed", topic=name)
+            else:
+                self._set_state(topic, hashlib.sha256(state.encode()).hexdigest()[:16])
             if not self._operations.is_ready():
                 self._wake(topic)
                 return
             await asyncio.sleep(_READ_SECONDS)
+
+    def _set_state(self, topic: _Topic, state: str) -> None:
+        if state != topic.state:
+            topic.state = state
+            self._wake(topic)
 
     @staticmethod
     def _wake(topic: _Topic) -> None:
