@@ -103,6 +103,24 @@ async def test_a_source_without_a_free_permit_delays_no_other(
         await asyncio.gather(working, return_exceptions=True)
 
 
+async def test_a_list_request_that_waits_for_its_rate_takes_no_permit_from_pages(
+    site: SlowSite, make_settings: Callable[..., Settings]
+) -> None:
+    (link,) = serve(site, "news", 1)
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=0)) as harness:
+        await create(harness, "news", 1)
+        await harness.poll("news")
+        moment = datetime.now(UTC) + timedelta(minutes=5)
+        await harness.rows("UPDATE sources SET next_request_at = $1", moment)
+        reading = asyncio.create_task(harness.poll("news", Method.SPIDER))
+        await until(lambda: harness.rows("SELECT FROM sources WHERE next_request_at > $1", moment))
+        working = asyncio.create_task(harness.work())
+        await until(lambda: site.visits(link))
+        for task in (reading, working):
+            task.cancel()
+        await asyncio.gather(reading, working, return_exceptions=True)
+
+
 async def test_the_permits_of_a_lost_process_are_free_at_their_ends(
     make_settings: Callable[..., Settings],
 ) -> None:

@@ -42,15 +42,15 @@ class SourcePermits:
             log.warning("permits.not_freed", error=str(error))
 
     @contextlib.asynccontextmanager
-    async def hold(self, source_id: int, length: timedelta, slot: WorkerSlot | None) -> AsyncIterator[None]:
-        """Hold a permit during the block. Wait until one is free; free the worker's slot meanwhile."""
+    async def hold(self, source_id: int, length: timedelta, slot: WorkerSlot | None) -> AsyncIterator[bool]:
+        """Hold a permit during the block, which gets whether it had to wait. The worker's slot is free meanwhile."""
         wait = _FIRST_WAIT
         while (permit := await self._try_take(source_id, length)) is None:
             async with slot.yielded() if slot else contextlib.nullcontext():
                 await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
         try:
-            yield
+            yield wait > _FIRST_WAIT
         finally:
             await self._frees.submit(permit)
 

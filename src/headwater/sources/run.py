@@ -117,7 +117,7 @@ class Http:
     while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext
     slot: WorkerSlot | None = None
     before_send: Callable[[], None] | None = None  # runs before each request, and may refuse it
-    hold_permit: Callable[[], AbstractAsyncContextManager[object]] = nullcontext  # entered during each request
+    hold_permit: Callable[[], AbstractAsyncContextManager[bool | None]] = nullcontext  # entered during each request
 
     def __post_init__(self) -> None:
         self._in_flight = asyncio.Semaphore(self.settings.concurrency)
@@ -183,7 +183,9 @@ class Http:
         options = RequestOptions(self._limits, headers or {}, self.profile, self.before_send)
         while True:
             try:
-                async with self._in_flight, self.hold_permit(), self.rate.turn() as on_sent:
+                async with self._in_flight, self.rate.turn() as on_sent, self.hold_permit() as has_waited:
+                    if has_waited:
+                        await self.rate.wait()
                     while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
                         await asyncio.sleep(quiet)
                         await self.rate.wait()
