@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from headwater.app.maintenance import MaintenanceRole, rescue_expired
@@ -14,6 +15,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.jobs import JobFilter
+from headwater.documents import deletion
 from headwater.frontier.claim import claim
 from headwater.storage.corpus_copy import CorpusCopy
 from headwater.storage.folder import Corpus
@@ -23,6 +25,7 @@ from tests.catalog import HTML, address, listing, serving, sync
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page
+from tests.waiting import until
 
 pytestmark = pytest.mark.both_servers
 URL = "http://news.test/a"
@@ -138,6 +141,68 @@ async def test_the_raw_file_stays_while_a_backup_or_a_fetch_may_need_it(site: Si
     assert await harness.operations.documents.raw_file_matches(await harness.document())
     await harness.operations.documents.delete((await harness.document()).id)
     assert raw_files(harness) == []
+
+
+async def test_a_raw_file_that_cannot_be_removed_stops_no_other_deletion(site: Site, harness: AppHarness) -> None:
+    """Spec 1.5: its row stays, and maintenance removes the file when that is possible."""
+    for name in ("a", "b"):
+        site.answers[address(name)] = Answer(page(f"all about {name}"), headers=HTML)
+    await harness.fetch(address("a"), address("b"))
+    documents = await harness.documents()
+    file = harness.runtime.context.settings.data_dir / "corpus" / documents[address("a")].raw_path
+    file.unlink()
+    file.mkdir()
+    (file / "blocker").touch()
+    await harness.operations.documents.delete(documents[address("a")].id)
+    await harness.operations.documents.delete(documents[address("b")].id)
+    await upkeep(harness)
+    assert raw_files(harness) == [file.name]
+    assert await harness.rows("SELECT path FROM unused_raw_files") == [(documents[address("a")].raw_path,)]
+    (file / "blocker").unlink()
+    file.rmdir()
+    await upkeep(harness)
+    assert await harness.rows("SELECT path FROM unused_raw_files") == []
+
+
+async def test_a_duty_that_fails_stops_neither_the_later_duties_nor_the_role(site: Site, harness: AppHarness) -> None:
+    """Spec 9.3: an unexpected error of a duty is logged."""
+    site.answers[URL] = Answer(page("a story"), headers=HTML)
+    await harness.fetch(URL)
+    corpus = Corpus(harness.runtime.context.settings.data_dir / "corpus")
+    with CorpusCopy(corpus, corpus.folder.parent / "backup").locked():
+        await harness.operations.documents.delete((await harness.document()).id)
+    await harness.execute("ALTER TABLE watches RENAME TO broken")
+    stop = asyncio.Event()
+    running = asyncio.create_task(MaintenanceRole(harness.runtime.context).run(stop, 0))
+    await until(lambda: running.done() or not raw_files(harness))
+    stop.set()
+    await running
+
+
+async def test_a_removal_of_raw_files_reads_no_more_of_them_than_it_can_remove(
+    site: Site, harness: AppHarness, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.5: during a backup it ends at the first page; after a deletion it reads the files of that page only."""
+    monkeypatch.setattr(deletion, "BATCH", 1)
+    for name in ("a", "b", "c"):
+        site.answers[address(name)] = Answer(page(f"all about {name}"), headers=HTML)
+        await harness.fetch(address(name))
+    documents, delete = await harness.documents(), harness.operations.documents.delete
+    corpus = Corpus(harness.runtime.context.settings.data_dir / "corpus")
+    locker = await asyncpg.connect(database_url)
+    try:
+        with CorpusCopy(corpus, corpus.folder.parent / "backup").locked():
+            await delete(documents[address("a")].id)
+            await delete(documents[address("b")].id)
+            async with locker.transaction(), asyncio.timeout(20):
+                await locker.execute("SELECT FROM url_frontier WHERE url = $1 FOR UPDATE", address("b"))
+                await deletion.remove_unused_files(harness.runtime.context)
+        async with locker.transaction(), asyncio.timeout(20):
+            await locker.execute("SELECT FROM url_frontier WHERE url <> $1 FOR UPDATE", address("c"))
+            await delete(documents[address("c")].id)
+            assert len(raw_files(harness)) == 2
+    finally:
+        await locker.close()
 
 
 async def test_two_pages_that_share_a_text_can_be_deleted_at_once(site: Site, harness: AppHarness) -> None:

@@ -185,6 +185,28 @@ async def test_a_document_that_a_worker_stores_during_the_purge_is_handed_over(
     await assert_purged(harness)
 
 
+async def test_a_raw_file_that_cannot_be_moved_stops_no_other_purge(site: Site, harness: AppHarness) -> None:
+    """Spec 1.5: the purge of its source waits, and ends when the file can be moved."""
+    await fill(site, harness)
+    serving(site, "d")
+    listing(site, d="D")
+    await sync(harness, "later")
+    await harness.work()
+    file = harness.runtime.context.settings.data_dir / "corpus" / (await harness.documents())[address("b")].raw_path
+    body = file.read_bytes()
+    file.unlink()
+    file.mkdir()
+    for name in ("shop", "later"):
+        await harness.operations.upkeep.begin_purge(name)
+    await MaintenanceRole(harness.runtime.context)._run_duties()
+    assert address("d") not in await harness.urls()
+    assert address("b") in await harness.documents()
+    file.rmdir()
+    file.write_bytes(body)
+    await MaintenanceRole(harness.runtime.context)._run_duties()
+    await assert_purged(harness)
+
+
 @pytest.fixture
 async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings:
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from headwater.core.errors import HandoffsMissing, StorageFailed
+from headwater.core.errors import HandoffsMissing
 from headwater.core.waiting import wait_for
 from headwater.db import canonical, changes, deletions, frontier, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
@@ -89,7 +89,7 @@ class MaintenanceRole:
             await wait_for(stop, self.interval_seconds)
 
     async def _run_duties(self) -> None:
-        """Run each duty, also if others fail. Then raise the first error."""
+        """Run each duty, also if others fail. Then raise the first error that means that the database is away."""
         errors = []
         transact = self.context.database.transact
         for duty in (
@@ -100,13 +100,17 @@ class MaintenanceRole:
             self._watch_pages,
             lambda: transact(frontier.merge_frontier_counts),
             lambda: transact(deletions.merge_source_sizes),
-            self._delete,
+            self._delete_expired,
+            lambda: remove_unused_files(self.context),
+            self._purge,
             self._prune,
         ):
             try:
                 await duty()
             except AWAY as error:
                 errors.append(error)
+            except Exception:
+                log.exception("maintenance.duty_failed")
         if errors:
             raise errors[0]
 
@@ -130,15 +134,13 @@ class MaintenanceRole:
         if due := await queue_due_pages(self.context.database, self.context.clock.now()):
             log.info("watches.due", pages=due)
 
-    async def _delete(self) -> None:
+    async def _delete_expired(self) -> None:
         if expired := await self._retention.step():
             log.info("documents.expired", documents=expired)
-        try:
-            await remove_unused_files(self.context)
-            for name in await continue_purges(self.context):
-                log.info("source.purged", source=name)
-        except StorageFailed as error:
-            log.warning("raw_files.not_removed", error=str(error))
+
+    async def _purge(self) -> None:
+        for name in await continue_purges(self.context):
+            log.info("source.purged", source=name)
 
     async def _prune(self) -> None:
         keep = timedelta(days=self.context.settings.fetch_log_days)

@@ -84,10 +84,13 @@ async def read_ages(
 
 
 async def list_unused_files(
-    connection: Connection, after: UnusedFile, limit: int, source_id: int | None = None
+    connection: Connection, after: UnusedFile, limit: int, url_ids: Collection[int] | None = None
 ) -> list[UnusedFile]:
-    """Return a page of the raw files to remove."""
-    rows = await connection.fetch(query("unused_raw_files"), after.url_id, after.path, source_id, limit)
+    """Return a page of the raw files to remove, of some URLs or of all."""
+    if url_ids is None:
+        rows = await connection.fetch(query("unused_raw_files"), *after, limit)
+    else:
+        rows = await connection.fetch(query("unused_raw_files_of_urls"), *after, limit, list(url_ids))
     return [UnusedFile(**row) for row in rows]
 
 

@@ -26,19 +26,22 @@ async def delete_documents(connection: Connection, url_ids: Collection[int], rea
     return await deletions.delete_documents(connection, idle, reason, now) if idle else 0
 
 
-async def remove_unused_files(context: DatabaseContext, source_id: int | None = None) -> None:
-    """Remove the raw files without a document. Files of pages that wait for a fetch, and those of a backup, stay."""
+async def remove_unused_files(context: DatabaseContext, url_ids: Collection[int] | None = None) -> None:
+    """Remove the raw files without a document, of some URLs or of all. Files of pages that wait for a fetch stay.
+
+    During a backup all files stay. A file that cannot be removed stays until a later call.
+    """
     corpus = Corpus(context.settings.data_dir / "corpus")
     after = _FIRST
 
     async def work(connection: Connection) -> UnusedFile | None:
-        page = await deletions.list_unused_files(connection, after, BATCH, source_id)
+        page = await deletions.list_unused_files(connection, after, BATCH, url_ids)
         if not page:
             return None
         removable, used = await deletions.find_removable_files(connection, page)
         removed = await asyncio.to_thread(corpus.remove, [file.path for file in removable])
-        await deletions.forget_files(connection, [*used, *(file for file in removable if file.path in removed)])
-        return page[-1]
+        await deletions.forget_files(connection, [*used, *(file for file in removable if file.path in (removed or ()))])
+        return page[-1] if removed is not None else None
 
     while last := await context.database.transact(work):
         after = last

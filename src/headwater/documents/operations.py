@@ -138,17 +138,19 @@ class DocumentOperations:
         _check_id(document_id)
         context = self._context
 
-        async def work(connection: Connection) -> bool:
+        async def work(connection: Connection) -> int | None:
             url_id = await find_document_url(connection, document_id)
             if url_id is None:
                 raise _unknown(document_id)
-            return bool(await delete_documents(connection, [url_id], Reason.DELETED, context.clock.now()))
+            deleted = await delete_documents(connection, [url_id], Reason.DELETED, context.clock.now())
+            return url_id if deleted else None
 
-        if not await context.database.transact(work):
+        url_id = await context.database.transact(work)
+        if url_id is None:
             raise HeadwaterError(
                 f"A worker fetches the page of document {document_id} now. Try again in a moment.", reason=Reason.BUSY
             )
-        await remove_unused_files(context)
+        await remove_unused_files(context, [url_id])
         return DocumentDeletion(document_id)
 
     async def count(self) -> DocumentCounts:

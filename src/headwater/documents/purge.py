@@ -9,6 +9,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import structlog
+
+from headwater.core.errors import StorageFailed
 from headwater.core.reasons import Reason
 from headwater.core.urls import page_subpath
 from headwater.db import deletions, purge
@@ -18,6 +21,7 @@ from headwater.db.purge import PurgedSource, PurgedUrl
 from headwater.documents.deletion import remove_unused_files
 from headwater.storage.folder import Corpus, raw_path
 
+log = structlog.get_logger()
 BATCH = 200
 _STEPS = 20  # of one turn of maintenance
 _DeleteRows = Callable[[Connection, int, int], Awaitable[int]]
@@ -47,7 +51,7 @@ class Purge:
                 self.items += count if delete is purge.purge_items else 0
                 yield
         while page := await self.context.database.transact(self._delete_documents):
-            await remove_unused_files(self.context, self.source.id)
+            await remove_unused_files(self.context, page)
             self._after = page[-1]
             self.urls += await self.context.database.transact(purge.purge_urls, page, self.source.id)
             yield
@@ -93,10 +97,13 @@ async def continue_purges(context: DatabaseContext) -> list[str]:
     after, ended = 0, []
     while source := await context.database.run(purge.find_purge, after):
         after, running = source.id, Purge(context, source)
-        async with aclosing(running.steps()) as steps:
-            for _ in range(_STEPS):
-                if await anext(steps, StopAsyncIteration) is StopAsyncIteration:
-                    break
+        try:
+            async with aclosing(running.steps()) as steps:
+                for _ in range(_STEPS):
+                    if await anext(steps, StopAsyncIteration) is StopAsyncIteration:
+                        break
+        except StorageFailed as error:
+            log.warning("purge.failed", source=source.name, error=str(error))
         if running.has_ended:
             ended.append(source.name)
     return ended

@@ -116,7 +116,10 @@ class PurgeReport:
     handed_over: int
     """Documents that went to other sources, which list their pages too."""
     has_ended: bool
-    """False: workers fetch some pages now, or a backup needs raw files. A running Headwater deletes the rest."""
+    """False: workers fetch some pages now, or raw files stay for a backup or after an error.
+
+    A running Headwater deletes the rest.
+    """
 
 
 @record

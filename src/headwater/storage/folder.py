@@ -20,8 +20,11 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
+import structlog
+
 from headwater.core.errors import StorageFailed
 
+log = structlog.get_logger()
 RAW = ("bodies", "raw")
 TEMPORARY = ".tmp"
 LOCK = ".lock"
@@ -102,29 +105,33 @@ class Corpus:
                 os.chown(path, owner.st_uid, owner.st_gid)
         return path.open("r+b" if exclusive else "rb")  # network file systems let only a writer lock exclusively
 
-    def remove(self, paths: Iterable[str]) -> set[str]:
+    def remove(self, paths: Iterable[str]) -> set[str] | None:
         """Remove raw files, by the paths in their rows. Return the paths of those that are gone.
 
-        A running backup may need the files, so they stay until it has ended.
+        A running backup may need the files, so they stay until it has ended, and the result is None. A file that cannot
+        be removed stays too.
         """
         if not self.folder.is_dir():
             return set()
         gone = set()
         with self._no_backup_starting() as backup_is_running:
-            for path in () if backup_is_running else paths:
+            if backup_is_running:
+                return None
+            for path in paths:
                 try:
                     (self.folder / path).unlink(missing_ok=True)
                 except OSError as error:
-                    raise StorageFailed(f"The raw file {path} cannot be removed: {error.strerror}.") from error
-                gone.add(path)
+                    log.warning("raw_file.not_removed", path=path, error=str(error))
+                else:
+                    gone.add(path)
         return gone
 
     def copy(self, path: str, target: str) -> None:
         """Give a raw file a second path, which is safe on the disk afterwards. A missing file has none."""
         source, place = self.folder / path, self.folder / target
-        if source == place or not source.exists():
-            return
         try:
+            if source == place or not source.exists():
+                return
             make_folders(place.parent)
             place.unlink(missing_ok=True)  # a copy that a kill may have cut
             link_or_copy(source, place)

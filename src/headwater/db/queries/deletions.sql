@@ -74,10 +74,13 @@ FROM documents d JOIN url_frontier u ON u.id = d.url_id
 WHERE d.source_id = $1 AND d.id > $3 ORDER BY d.id LIMIT $4
 
 -- name: unused_raw_files
--- Raw files to remove, in pages. $1 and $2 after this URL and path, $3 source or NULL, $4 how many
-SELECT f.url_id, f.path FROM unused_raw_files f JOIN url_frontier u ON u.id = f.url_id
-WHERE (f.url_id, f.path) > ($1::bigint, $2::text) AND ($3::int IS NULL OR u.source_id = $3)
-ORDER BY f.url_id, f.path LIMIT $4
+-- Raw files to remove, in pages. $1 and $2 after this URL and path, $3 how many
+SELECT url_id, path FROM unused_raw_files WHERE (url_id, path) > ($1::bigint, $2::text) ORDER BY url_id, path LIMIT $3
+
+-- name: unused_raw_files_of_urls
+-- Raw files of some URLs to remove, in pages. $1 and $2 after this URL and path, $3 how many, $4 url ids
+SELECT url_id, path FROM unused_raw_files WHERE url_id = ANY ($4::bigint[]) AND (url_id, path) > ($1::bigint, $2::text)
+ORDER BY url_id, path LIMIT $3
 
 -- name: used_raw_files
 -- The raw files among these that are in use: a document names it, or its page waits to be fetched. $1 url ids, $2 paths
