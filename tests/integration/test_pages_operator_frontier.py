@@ -43,6 +43,14 @@ async def test_the_frontier_shows_states_and_failures_by_reason(reader: Reader) 
     assert listed.texts("td .badge") == ["dead"]
 
 
+async def test_the_frontier_draws_the_attempts_of_the_last_hour(reader: Reader, harness: AppHarness) -> None:
+    minutes = (await harness.operations.frontier.measure_hour()).minutes
+    assert (len(minutes), sum(one.done for one in minutes), sum(one.failed for one in minutes)) == (60, 1, 2)
+    shown = await reader.get("/ui/frontier")
+    assert "Attempts of the last hour 3" in shown.texts("h2")
+    assert len(shown.tree.css(".chart .plot .line")) == 2
+
+
 async def test_urls_that_match_a_filter_are_queued_again(reader: Reader, harness: AppHarness) -> None:
     for path in ("/ui/frontier/urls", "/ui/frontier/urls?status=pending"):
         assert "Fetch all that match again" not in (await reader.get(path)).texts("button")

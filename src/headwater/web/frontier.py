@@ -1,6 +1,7 @@
 """The pages of the frontier: the state of all URLs, and the URLs that match a filter."""
 
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from fastapi import FastAPI, Form, Query, Request, Response
 
@@ -8,6 +9,7 @@ from headwater.core.frontier import FrontierStatus, UrlFilter
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID
 from headwater.frontier.retry import PRIORITY
+from headwater.web.charts import Line
 from headwater.web.texts import count, query_string
 from headwater.web.view import View
 
@@ -29,6 +31,8 @@ def _add_state(app: FastAPI, view: View) -> None:
     async def show(request: Request) -> Response:
         stats = await view.operations.frontier.get_stats()
         dead = sorted(stats.reasons[FrontierStatus.DEAD].items(), key=lambda one: -one[1])
+        zone = ZoneInfo(view.operations.settings.timezone)
+        minutes = (await view.operations.frontier.measure_hour()).minutes
         return view.page(
             request,
             "frontier.html",
@@ -36,6 +40,9 @@ def _add_state(app: FastAPI, view: View) -> None:
             statuses=[(status.value, stats.urls[status]) for status in FrontierStatus],
             dead=dead[:_MOST_REASONS],
             sentences={reason: Reason.of(reason).sentence for reason, _ in dead[:_MOST_REASONS]},
+            times=[one.at.astimezone(zone) for one in minutes],
+            activity=[Line("done", [one.done for one in minutes]), Line("failed", [one.failed for one in minutes])],
+            attempts=sum(one.done + one.failed for one in minutes),
             has_fetcher=await view.operations.frontier.has_fetcher(),
         )
 
