@@ -21,7 +21,7 @@ async def write(connection: Connection, name: str, text: str, at: datetime = NOO
     article = replace(Article(text=text, title=f"{name}: {text}", language="en"), **fields)
     document = NewDocument(article, digest, "html_v1", f"news/{name}", digest, len(text), f"{HOST}/{name}", None)
     await documents.save_texts(connection, {digest: text}, at)
-    return await documents.save_document(connection, url_id, source_id, document, at)
+    return (await documents.save_document(connection, url_id, source_id, document, at)).is_changed
 
 
 async def write_all(database: Database, *names: str, text: str = "first") -> None:

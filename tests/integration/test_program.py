@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
@@ -154,8 +155,8 @@ def test_every_read_command_works_on_an_empty_database(data: Path, tmp_path: Pat
 
 
 def test_config_masks_secrets(data: Path, tmp_path: Path) -> None:
-    shown = headwater("config", cwd=tmp_path, data_dir=data, api_token="hunter2").stdout
-    assert "hunter2" not in shown
+    shown = headwater("config", cwd=tmp_path, data_dir=data, api_token=(secret := token_hex(32))).stdout
+    assert secret not in shown
     assert "********" in shown
 
 
