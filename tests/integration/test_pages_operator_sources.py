@@ -1,10 +1,12 @@
 """The pages of sources, without JavaScript (spec 8.4, 11.13)."""
 
+import io
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from headwater.core.settings import Settings
+from headwater.sources.import_export import MAX_FILE_BYTES
 from tests.api import TOKEN
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_pages import check_page
@@ -195,6 +197,25 @@ async def test_an_import_shows_what_it_would_do_and_then_does_it(reader: Reader)
     assert len(names(await reader.get("/ui/sources"))) == 2
     assert (await reader.submit_form("/ui/import-sources", text="")).status == 422
     assert (await reader.submit_form("/ui/import-sources", text="<opml")).status == 422
+
+
+async def test_a_pasted_list_may_be_large_but_only_of_a_user_who_may_write(reader: Reader) -> None:
+    """The form of anyone else is refused before its body is parsed."""
+    csrf = (await reader.get("/ui/import-sources")).csrf()
+
+    async def paste(text: str) -> Page:
+        fields = {"csrf": csrf, "dry_run": "true", "text": text}.items()
+        parts = [f'--edge\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n' for name, text in fields]
+        body = io.BytesIO("".join([*parts, "--edge--\r\n"]).encode())
+        headers = {"Origin": reader.base, "Content-Type": "multipart/form-data; boundary=edge"}
+        async with reader.session.post(f"{reader.base}/ui/import-sources", data=body, headers=headers) as answer:
+            return Page(answer.status, dict(answer.headers), await answer.text())
+
+    large = OPML + " " * (MAX_FILE_BYTES - 1_000 - len(OPML))
+    shown = await paste(large)
+    assert (shown.status, len(shown.texts(".notice[role=status]"))) == (200, 1)
+    reader.session.cookie_jar.clear()
+    assert (await paste(large)).status == 403
 
 
 async def test_the_lists_of_sources_are_downloads(reader: Reader) -> None:

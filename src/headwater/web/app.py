@@ -1,22 +1,26 @@
 """The app with API and pages. The pages are below /ui, and their headers forbid scripts and loads from elsewhere."""
 
 import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
-from starlette.datastructures import MutableHeaders
+from fastapi.routing import APIRoute
+from starlette.datastructures import FormData, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.access.operations import get_first_token
 from headwater.api import make_app as make_api
-from headwater.api.access import READING_METHODS, get_needed_scope
+from headwater.api.access import MAX_BODY_BYTES, READING_METHODS, get_needed_scope
 from headwater.api.common import OPEN, Needs
 from headwater.api.errors import find_status
 from headwater.app.operations import DATABASE_AWAY, Operations
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.web import (
     add_source,
@@ -86,7 +90,8 @@ def make_app(operations: Operations, links: SignInLinks | None = None) -> FastAP
 
 
 def _make_pages(view: View) -> FastAPI:
-    pages = FastAPI(openapi_url=None, dependencies=[Depends(_Guard(view.sessions))])
+    pages = FastAPI(openapi_url=None)
+    pages.router.route_class = _make_route_class(_Guard(view.sessions))
     _add_error_handlers(pages, view)
     _add_static(pages, view)
     for module in (*_READING, *_OPERATING):
@@ -114,11 +119,35 @@ class _Guard:
         if not session.permits(needed):
             raise Forbidden
         is_form = needed is not None and request.method not in READING_METHODS
-        if is_form and not has_csrf_token(session, await request.form()):
+        if is_form and not has_csrf_token(session, await _read_form(request)):
             raise HeadwaterError(
                 "The form is not of this session, so it changed nothing. Load its page again.",
                 reason=Reason.BAD_REQUEST,
             )
+
+
+def _make_route_class(guard: _Guard) -> type[APIRoute]:
+    """Make the class of routes that ask the guard before they read the body. A dependency is called after that."""
+
+    class GuardedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def check_and_handle(request: Request) -> Response:
+                await guard(request)
+                return await handle(request)
+
+            return check_and_handle
+
+    return GuardedRoute
+
+
+async def _read_form(request: Request) -> FormData:
+    """Return the form, which the request keeps. One field may fill the body: the text of a list of sources."""
+    try:
+        return await request.form(max_part_size=MAX_BODY_BYTES)
+    except ClientDisconnect:
+        raise BadRequest("The connection ended within the form. Send it again.") from None
 
 
 async def _read_session(known: Sessions, request: Request) -> Session:
