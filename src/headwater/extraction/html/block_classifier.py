@@ -34,9 +34,9 @@ _NO_WORDS: frozenset[str] = frozenset()
 _prose = attrgetter("prose")
 _PUNCTUATION = ".,:;!?()"
 
-# One aspect of a block: "own" (size, end, tag, links), "near" (position in the prose; the sorts of the block before,
-# the block and the block after) or "group" (sort; prose, links and low steps of prose of its group), and those of the
-# layout. The last value is "in" or "out" of the container. There are few aspects, but many combinations of them.
+# One aspect of a block: "own" (size, end, tag, links, picture before), "near" (position in the prose; the sorts of the
+# block before, the block and the block after) or "group" (sort; prose, links and low steps of prose of its group), and
+# those of the layout. The last value is "in" or "out" of the container. There are few aspects, but many combinations.
 Aspect = tuple[int | str, ...]
 
 
@@ -111,7 +111,7 @@ class PageFeatures:
         prose, links, few = self._groups[block.likeness]
         size_step, link_step = bisect_right(_SIZES, block.size), bisect_right(_SHARES, block.links / block.size)
         return (
-            ("own", size_step, _end(block.text), tag, link_step, inside),
+            ("own", size_step, _end(block.text), tag, link_step, "media" if block.follows_media else "", inside),
             ("near", where, before, sort, after, inside),
             ("group", sort, prose, links, few, inside),
             *self._layout.aspects(number),
@@ -215,9 +215,10 @@ def aspect_features(aspect: Aspect) -> list[str]:
     if aspect[0] == "order":
         return order_features(cast(OrderAspect, aspect))
     if aspect[0] == "own":
-        _, size, end, tag, links, inside = aspect
+        _, size, end, tag, links, media, inside = aspect
+        caption = [f"media:{size}:{end}", f"media:{tag}:{inside}"] if media else []
         steps = [f"size:{size}:{end}", f"size:{size}:{inside}", f"links:{links}:{inside}"]
-        return [*steps, f"tag:{tag}:{end}", f"tag:{tag}:{inside}"]
+        return [*steps, *caption, f"tag:{tag}:{end}", f"tag:{tag}:{inside}"]
     if aspect[0] == "near":
         _, where, before, sort, after, inside = aspect
         return [f"sort:{sort}:{where}:{inside}", f"near:{before}:{sort}:{inside}", f"near:{sort}:{after}:{inside}"]

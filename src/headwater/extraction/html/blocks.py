@@ -29,6 +29,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
 _LOWER_WORD = re.compile(r"[a-z]{2,}")
 _MAX_NEAR = 100
 _HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
+_MEDIA = frozenset({"img", "picture", "video", "iframe"})
 _LINE = "\r"  # a <br>; the parser leaves no such character in texts
 _EMPTY_LINE = re.compile(r"\r\s*\r")
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -89,9 +90,10 @@ class Element:
 class Block:
     """A run of text between two line breaks."""
 
-    __slots__ = ("element", "is_prose", "likeness", "links", "size", "text")
+    __slots__ = ("element", "follows_media", "is_prose", "likeness", "links", "size", "text")
 
-    def __init__(self, element: Element, text: str, links: int) -> None:
+    def __init__(self, element: Element, text: str, links: int, *, follows_media: bool = False) -> None:
+        self.follows_media = follows_media  # a picture or a video is between the block before and this one
         self.element = element
         self.text = text
         self.size = size = text_size(text)
@@ -115,12 +117,13 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     blocks: list[Block] = []
     parts: list[str] = []
     links = within_links = 0
+    has_media = False
     # The node after a subtree, and what ends there: an element, a link or nothing.
     waiting: list[tuple[LexborNode | None, str]] = []
     node = body.first_child
 
     def flush() -> None:
-        nonlocal element, links
+        nonlocal element, links, has_media
         joined = "".join(parts)
         is_preformatted = (pending[-1][0] if pending else element.tag) == "pre"
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined and not is_preformatted else (joined,)
@@ -131,7 +134,8 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                     element = Element(tag, element, names, len(elements))
                     elements.append(element)
                 pending.clear()
-                block = Block(element, text, links)
+                block = Block(element, text, links, follows_media=has_media)
+                has_media = False
                 if is_preformatted:  # the words of preformatted text count like those of other blocks
                     block.text = _keep_lines(joined)
                 blocks.append(block)
@@ -183,6 +187,8 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 waiting.append((following, "link" if tag == "a" else ""))
                 node = child
                 continue
+        elif tag in _MEDIA:
+            has_media = True
         node = following
     flush()
     return blocks, elements
