@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 
 from headwater.extraction.html.blocks import HEADINGS, Block, Element
 
@@ -22,6 +23,7 @@ _NO_SIBLINGS = HEADINGS | {"p", "br"}  # paragraphs and headings repeat in every
 _CURRENCIES = "$\u20ac\xa3\xa5"
 _MAX_PRICE_LENGTH = 60
 _NEAR_HEADING = 16  # blocks
+_size = attrgetter("size")
 _SAME_SECTION = 0.8  # an element with this share of its parent is the same section
 
 # "layout" (the largest repetition around: whether it is the largest of the page, its share, number, sizes and links;
@@ -78,7 +80,7 @@ class PageLayout:
         largest = max(repeated.values(), default=None)
         center = elements[0]
         while children[center.order]:
-            child = max(children[center.order], key=lambda element: element.size)
+            child = max(children[center.order], key=_size)
             if child.size < _SAME_SECTION * center.size or child.tag == "p":
                 break
             center = child

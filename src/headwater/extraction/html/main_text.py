@@ -81,7 +81,7 @@ def _drop_copies(blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks without a second copy of the text: three or more paragraphs in the same order as before."""
     prose = [block for block in blocks if block.is_prose]
     first: dict[str, int] = {}
-    origins = [first.setdefault(_letters(block.text), number) for number, block in enumerate(prose)]
+    origins = [first.setdefault(block.text, number) for number, block in enumerate(prose)]
     copies: set[Block] = set()
     run: list[Block] = []
     for number, (block, origin) in enumerate(zip(prose, origins, strict=True)):

@@ -46,10 +46,8 @@ def guess_page_kind(
     if not blocks or elements[0].size < _MIN_SIZE:
         return PageKind.ARTICLE
     weights, kinds = _weights(), list(PageKind)
-    sums = list(weights["bias"])
-    for feature in page_features(blocks, elements, url, declared):
-        if row := weights.get(feature):
-            sums = [total + weight for total, weight in zip(sums, row, strict=True)]
+    known = weights.keys() & page_features(blocks, elements, url, declared)
+    sums = [sum(column) for column in zip(weights["bias"], *map(weights.__getitem__, known), strict=True)]
     return kinds[max(range(len(sums)), key=sums.__getitem__)]
 
 
