@@ -26,6 +26,8 @@ class Needs:
 
 OPEN = [Depends(Needs(None))]
 """The dependencies of a route that needs no token."""
+WRITE = [Depends(Needs(Scope.WRITE))]
+"""The dependencies of a route that reads, and needs the scope write."""
 ADMIN = [Depends(Needs(Scope.ADMIN))]
 """The dependencies of a route that needs the scope admin."""
 

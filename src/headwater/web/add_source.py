@@ -4,6 +4,7 @@ from typing import Annotated, Any, get_args
 
 from fastapi import FastAPI, File, Form, Request, Response, UploadFile
 
+from headwater.api.common import WRITE
 from headwater.api.errors import find_status
 from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.discovery.source_operations import AddedSource
@@ -12,7 +13,7 @@ from headwater.sources.kinds.site import IngestionMode
 from headwater.sources.registry import get_kinds
 from headwater.web.setting_text import parse_settings
 from headwater.web.texts import count
-from headwater.web.view import Forbidden, View, find_session
+from headwater.web.view import View
 
 _LONGEST_URL = 4000
 _LONGEST_SETTINGS = 50_000
@@ -42,10 +43,8 @@ def _add_forms(app: FastAPI, view: View) -> None:
         values = {"modes": _MODES, "kinds": sorted(get_kinds()), "refusal": refusal, "given": empty | given}
         return view.page(request, "add_source.html", status, **values)
 
-    @app.get("/add-source")
+    @app.get("/add-source", dependencies=WRITE)
     async def form(request: Request, url: str = "") -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         return render(request, url=url[:_LONGEST_URL])
 
     @app.post("/add-source")
@@ -94,10 +93,8 @@ def _describe(added: AddedSource) -> str:
 
 
 def _add_test(app: FastAPI, view: View) -> None:
-    @app.get("/test-source")
+    @app.get("/test-source", dependencies=WRITE)
     async def form(request: Request, target: str = "") -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         return view.page(request, "test_source.html", target=target[:_LONGEST_URL], result=None, refusal="")
 
     @app.post("/test-source")
@@ -115,10 +112,8 @@ def _add_import(app: FastAPI, view: View) -> None:
         empty = {"text": "", "result": None, "refusal": "", "most": _MOST_SHOWN}
         return view.page(request, "import_sources.html", status, **(empty | values))
 
-    @app.get("/import-sources")
+    @app.get("/import-sources", dependencies=WRITE)
     async def form(request: Request) -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         return render(request)
 
     @app.post("/import-sources")

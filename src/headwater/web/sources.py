@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Form, Query, Request, Response
 from starlette.datastructures import FormData
 
-from headwater.api.common import ADMIN
+from headwater.api.common import ADMIN, WRITE
 from headwater.api.errors import find_status
 from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.source import Method
@@ -17,7 +17,7 @@ from headwater.sources.health import SourceDetails, SourceHealth
 from headwater.sources.operations import EditedSource
 from headwater.web.setting_text import format_setting, parse_setting
 from headwater.web.texts import count, query_string
-from headwater.web.view import Forbidden, View, find_session
+from headwater.web.view import View
 
 _LINES = 50
 _RUNS = 8
@@ -155,10 +155,8 @@ def _add_edit(app: FastAPI, view: View) -> None:
             refusal=refusal,
         )
 
-    @app.get("/sources/{name}/edit")
+    @app.get("/sources/{name}/edit", dependencies=WRITE)
     async def show(request: Request, name: str) -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         source = await sources.show(name)
         own = {field: format_setting(value) for field, value in source.settings.items()}
         return render(request, source, own, own)
@@ -200,10 +198,8 @@ def _describe_changes(edited: EditedSource) -> str:
 def _add_removal(app: FastAPI, view: View) -> None:
     operations = view.operations
 
-    @app.get("/sources/{name}/remove")
+    @app.get("/sources/{name}/remove", dependencies=WRITE)
     async def ask(request: Request, name: str) -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         return view.page(request, "source_remove.html", source=await operations.sources.show(name))
 
     @app.post("/sources/{name}/remove")

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import FastAPI, Form, Request, Response
 
+from headwater.api.common import WRITE
 from headwater.core.errors import BadRequest
-from headwater.web.view import Forbidden, View, find_session
+from headwater.web.view import View
 
 _MAX_LINES = 1000  # of one form; the API and the command line take more
 
@@ -17,10 +18,8 @@ def add_pages(app: FastAPI, view: View) -> None:
     def show(request: Request, status: int = 200, **values: object) -> Response:
         return view.page(request, "urls.html", status, most=_MAX_LINES, **values)
 
-    @app.get("/submit")
+    @app.get("/submit", dependencies=WRITE)
     async def form(request: Request, url: str = "") -> Response:
-        if not find_session(request).can_write:
-            raise Forbidden
         return show(request, text=url, source="", priority="", results=None, has_fetcher=True)
 
     @app.post("/submit")
