@@ -22,6 +22,7 @@ from headwater.storage.folder import Corpus
 from tests import catalog
 from tests.api import TOKEN, open_api
 from tests.catalog import HTML, address, listing, serving, sync
+from tests.database_state import backdate, until_blocked
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page
@@ -253,6 +254,29 @@ async def test_retention_deletes_documents_that_were_fetched_too_long_ago(site: 
     await harness.work()
     assert site.visits(address("a")) == 1
     assert [what for what, url in await changes(harness) if url == address("a")] == ["deleted", "deleted", "failed"]
+
+
+async def test_retention_keeps_a_page_that_is_fetched_again_meanwhile(
+    site: Site, harness: AppHarness, database_url: str
+) -> None:
+    """Spec 1.5: the age counts that the document has when its URL is locked."""
+    listing(site, a="A")
+    serving(site, "a")
+    await sync(harness)
+    await harness.work()
+    await harness.operations.sources.edit("shop", {"keep_days": 30})
+    await backdate(harness, "documents.fetched_at", timedelta(days=40))
+    await backdate(harness, "url_frontier.last_fetched_at", timedelta(days=40))
+    fetching = await asyncpg.connect(database_url)
+    try:
+        async with fetching.transaction():
+            await fetching.execute("UPDATE url_frontier SET last_fetched_at = now()")
+            expiring = asyncio.create_task(deletion.Retention(harness.runtime.context).step())
+            await until_blocked(harness)
+        assert await expiring == 0
+    finally:
+        await fetching.close()
+    assert await harness.outcomes() == {address("a"): "stored"}
 
 
 async def test_sizes_of_sources_follow_each_change_of_a_document(site: Site, harness: AppHarness) -> None:

@@ -83,6 +83,14 @@ async def read_ages(
     return [DocumentAge(**row) for row in rows]
 
 
+async def find_expired_urls(
+    connection: Connection, source_id: int, before: datetime, locked: Collection[int]
+) -> list[int]:
+    """Return those locked URLs whose documents a source still has and last fetched before a time."""
+    rows = await connection.fetch(query("expired_urls"), source_id, before, list(locked))
+    return [row["url_id"] for row in rows]
+
+
 async def list_unused_files(
     connection: Connection, after: UnusedFile, limit: int, url_ids: Collection[int] | None = None
 ) -> list[UnusedFile]:

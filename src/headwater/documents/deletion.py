@@ -74,9 +74,13 @@ class Retention:
         now = self.context.clock.now()
         before = now - timedelta(days=source.keep_days)
         page = await deletions.read_ages(connection, source.id, before, self._document, BATCH)
-        expired = [document.url_id for document in page if document.is_expired]
+        old = [document.url_id for document in page if document.is_expired]
         if len(page) < BATCH:
             self._source, self._document = source.id, 0
         else:
             self._document = page[-1].id
-        return await delete_documents(connection, expired, Reason.EXPIRED, now) if expired else 0
+        if not old:
+            return 0
+        idle = await deletions.lock_idle_urls(connection, old)
+        expired = await deletions.find_expired_urls(connection, source.id, before, idle)
+        return await deletions.delete_documents(connection, expired, Reason.EXPIRED, now) if expired else 0

@@ -73,6 +73,12 @@ SELECT d.id, d.url_id, greatest(d.fetched_at, u.last_fetched_at) < $2 AS is_expi
 FROM documents d JOIN url_frontier u ON u.id = d.url_id
 WHERE d.source_id = $1 AND d.id > $3 ORDER BY d.id LIMIT $4
 
+-- name: expired_urls
+-- Returns locked URLs whose documents a source last fetched before a time. It runs after the locks in a statement of its own,
+-- so it sees each fetch that ended before. $1 source, $2 time, $3 url ids
+SELECT d.url_id FROM documents d JOIN url_frontier u ON u.id = d.url_id
+WHERE d.url_id = ANY ($3::bigint[]) AND d.source_id = $1 AND greatest(d.fetched_at, u.last_fetched_at) < $2
+
 -- name: unused_raw_files
 -- Raw files to remove, in pages. $1 and $2 after this URL and path, $3 how many
 SELECT url_id, path FROM unused_raw_files WHERE (url_id, path) > ($1::bigint, $2::text) ORDER BY url_id, path LIMIT $3
