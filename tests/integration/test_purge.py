@@ -21,7 +21,7 @@ from headwater.documents.purge import Purge
 from tests import catalog
 from tests.api import TOKEN, open_api
 from tests.catalog import address, listing, serving, sync
-from tests.database_state import until_blocked
+from tests.database_state import count, until_blocked
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Site
@@ -183,6 +183,40 @@ async def test_a_document_that_a_worker_stores_during_the_purge_is_handed_over(
         await storing.close()
     assert (report.documents, report.handed_over, report.has_ended) == (1, 1, True)
     await assert_purged(harness)
+
+
+async def test_a_purge_that_maintenance_ends_first_has_ended(site: Site, harness: AppHarness) -> None:
+    """Spec 1.5: and it leaves the folder of a new source with that name alone."""
+    await fill(site, harness)
+    context = harness.runtime.context
+    await harness.operations.upkeep.begin_purge("shop")
+    ((source_id,),) = await harness.rows("SELECT id FROM sources WHERE name = 'shop'")
+    await MaintenanceRole(context)._run_duties()
+    await assert_purged(harness)
+    listing(site, a="A")
+    await sync(harness)
+    await harness.work()
+    overtaken = Purge(context, PurgedSource(source_id, "shop"))
+    async for _ in overtaken.steps():
+        pass
+    assert (overtaken.urls, overtaken.documents, overtaken.has_ended) == (0, 0, True)
+    assert raw_folders(harness) == ["shop", "stall", "stall"]
+
+
+async def test_a_purge_deletes_sightings_in_bounded_steps(
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.5: no statement deletes them all with the source."""
+    await fill(site, harness)
+    listing(site, a="A", b="B", missing="M")
+    await sync(harness, "later")
+    ((source_id,),) = await harness.rows("SELECT id FROM sources WHERE name = 'later'")
+    await harness.operations.upkeep.begin_purge("later")
+    monkeypatch.setattr(purge, "BATCH", 2)
+    left = [3]
+    async for _ in Purge(harness.runtime.context, PurgedSource(source_id, "later")).steps():
+        left.append(await count(harness, "sightings", f"source_id = {source_id}"))
+    assert sorted(set(left)) == [0, 1, 3]
 
 
 async def test_a_raw_file_that_cannot_be_moved_stops_no_other_purge(site: Site, harness: AppHarness) -> None:

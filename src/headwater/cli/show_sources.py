@@ -242,7 +242,9 @@ def purged(report: "PurgeReport") -> None:
     if report.handed_over:
         console.print(f"{report.handed_over:,} documents went to other sources, which list their pages too.")
     if not report.has_ended:
-        console.print("Workers fetch some of its pages now, or a backup needs its files. Run the command again later.")
+        console.print(
+            "Workers fetch some of its pages now, or some of its files stay for now. Run the command again later."
+        )
 
 
 def disk(use: "DiskUse") -> None:

@@ -78,6 +78,11 @@ async def purge_items(connection: Connection, source_id: int, limit: int) -> int
     return _count(await connection.execute(query("purge_items"), source_id, limit))
 
 
+async def purge_sightings(connection: Connection, source_id: int, limit: int) -> int:
+    """Delete sightings of a source. Return their number."""
+    return _count(await connection.execute(query("purge_sightings"), source_id, limit))
+
+
 async def list_url_ids(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
     """Return a page of the ids of the URLs of a source."""
     return [row["id"] for row in await connection.fetch(query("url_ids_to_purge"), source_id, after, limit)]
@@ -106,6 +111,12 @@ async def purge_urls(connection: Connection, url_ids: Collection[int], source_id
 async def purge_source(connection: Connection, source_id: int) -> bool:
     """Delete a source if it has no rows left. Return whether it was deleted."""
     return bool(await connection.fetchval(query("purge_source"), source_id))
+
+
+async def has_source(connection: Connection, source_id: int) -> bool:
+    """Return whether there is a source with an id."""
+    value: bool = await connection.fetchval(query("has_source"), source_id)
+    return value
 
 
 def _count(status: str) -> int:

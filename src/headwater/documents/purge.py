@@ -25,7 +25,7 @@ log = structlog.get_logger()
 BATCH = 200
 _STEPS = 20  # of one turn of maintenance
 _DeleteRows = Callable[[Connection, int, int], Awaitable[int]]
-_ROWS: tuple[_DeleteRows, ...] = (purge.purge_handoffs, purge.purge_jobs, purge.purge_items)
+_ROWS: tuple[_DeleteRows, ...] = (purge.purge_handoffs, purge.purge_jobs, purge.purge_items, purge.purge_sightings)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +87,7 @@ class Purge:
 
     async def _delete_source(self, connection: Connection) -> bool:
         if not await purge.purge_source(connection, self.source.id):
-            return False
+            return not await purge.has_source(connection, self.source.id)  # another process has ended the purge
         await asyncio.to_thread(self._corpus.remove_source, self.source.name)
         return True
 

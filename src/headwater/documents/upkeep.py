@@ -168,11 +168,14 @@ class UpkeepOperations:
 
     async def begin_purge(self, name: str) -> PurgeBegun:
         """Remove a source, and mark it so that a running Headwater deletes all that belongs to it."""
+        _, begun = await self._begin_purge(name)
+        return begun
 
-        async def work(connection: Connection) -> PurgeBegun:
+    async def _begin_purge(self, name: str) -> tuple[PurgedSource, PurgeBegun]:
+        async def work(connection: Connection) -> tuple[PurgedSource, PurgeBegun]:
             source, _ = await sources.lock_source(connection, name)
             await begin_purge(connection, source.id, self._context.clock.now())
-            return PurgeBegun(name, *await count_purge(connection, source.id))
+            return PurgedSource(source.id, name), PurgeBegun(name, *await count_purge(connection, source.id))
 
         return await self._context.database.transact(work)
 
@@ -190,9 +193,8 @@ class UpkeepOperations:
 
         A URL that another source lists goes to that source, with its document.
         """
-        extent = await self.begin_purge(name)
-        source, _ = await self._context.database.transact(sources.lock_source, name)
-        running = Purge(self._context, PurgedSource(source.id, name))
+        source, extent = await self._begin_purge(name)
+        running = Purge(self._context, source)
         async for _ in running.steps():
             done = running.items + running.urls + running.handed_over
             on_progress(done, max(done, extent.items + extent.urls))

@@ -37,6 +37,11 @@ DELETE FROM ingestion_jobs WHERE job_id IN (SELECT job_id FROM chosen)
 -- $1 source, $2 how many
 DELETE FROM items WHERE id IN (SELECT id FROM items WHERE source_id = $1 ORDER BY published_at LIMIT $2)
 
+-- name: purge_sightings
+-- $1 source, $2 how many
+DELETE FROM sightings
+WHERE source_id = $1 AND url_id = ANY (ARRAY (SELECT url_id FROM sightings WHERE source_id = $1 LIMIT $2))
+
 -- name: url_ids_to_purge
 -- The ids of the URLs of a source, in pages. $1 source, $2 after this id, $3 how many
 SELECT id FROM url_frontier WHERE source_id = $1 AND id > $2 ORDER BY id LIMIT $3
@@ -117,3 +122,7 @@ WHERE s.id = $1 AND s.purge_began_at IS NOT NULL
   AND NOT EXISTS (SELECT FROM ingestion_jobs WHERE source_id = s.id)
   AND NOT EXISTS (SELECT FROM documents WHERE source_id = s.id)
 RETURNING true
+
+-- name: has_source
+-- $1 source
+SELECT EXISTS (SELECT FROM sources WHERE id = $1)
