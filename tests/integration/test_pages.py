@@ -1,6 +1,7 @@
 """The frame of the pages: sign-in, forms, headers and errors, without JavaScript (spec 8.4, 11.13)."""
 
 import asyncio
+import contextlib
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,7 @@ from yarl import URL
 from headwater.access import operations as access
 from headwater.access.operations import Scope
 from headwater.api.access import get_needed_scope
+from headwater.app import server
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.core.settings import Settings
@@ -239,15 +241,15 @@ async def test_an_outage_of_the_database_is_a_page_for_signed_in_users(
 ) -> None:
     """Each request reads the tokens, as one does that is more than a second later. Style sheets need no session."""
     monkeypatch.setattr(access, "_RELOAD_SECONDS", -1.0)
-    with own_server(tmp_path / "database") as server:
-        settings = make_settings(database_url=server.url, api_token=TOKEN)
+    with own_server(tmp_path / "database") as database:
+        settings = make_settings(database_url=database.url, api_token=TOKEN)
         async with open_harness(settings) as harness:
             added = await harness.operations.tokens.add("desk", Scope.ADMIN)
         async with open_reader(settings) as reader:
             shown = await reader.sign_in(added.token)
             assert "Sign out" in shown.texts("button")
             (style,) = [node.attributes["href"] or "" for node in shown.tree.css("[rel=stylesheet]")]
-            await server.end(signal.SIGINT)
+            await database.end(signal.SIGINT)
             for path, status in (
                 ("/ui/today", 503),
                 ("/ui/sign-in", 503),
@@ -259,7 +261,7 @@ async def test_an_outage_of_the_database_is_a_page_for_signed_in_users(
                 assert shown.status == status, path
                 check_page(shown)
             assert (await reader.get(style)).status == 200
-            await server.start_again()
+            await database.start_again()
 
 
 async def test_static_files_are_kept_for_good(reader: Reader) -> None:
@@ -293,6 +295,24 @@ async def test_a_stream_reports_that_documents_changed(reader: Reader, page_sett
             await harness.operations.documents.delete(line.id)
         assert await read_event(stream) != first
     assert (await reader.get("/ui/live/nothing")).status == 404
+
+
+async def test_streams_take_at_most_half_of_the_connections(
+    page_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if they begin at once. The other half serves pages."""
+    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 8)
+    async with open_reader(page_settings) as reader, contextlib.AsyncExitStack() as stack:
+
+        async def has_event() -> bool:
+            stream = await stack.enter_async_context(reader.session.get(reader.base + "/ui/live/documents"))
+            with contextlib.suppress(AssertionError):  # it ended
+                return bool(await read_event(stream))
+            return False
+
+        assert sum(await asyncio.gather(*(has_event() for _ in range(6)))) == 4
+        assert (await reader.get("/ui/live/documents")).status == 503
+        assert (await reader.get("/ui/today")).status == 200
 
 
 async def test_a_stream_continues_after_an_unforeseen_error(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,12 @@ def get_address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def get_most_connections() -> int:
+    """Return the number of connections that the server serves at once."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(_MOST_CONNECTIONS, max(1, files // _SHARE_OF_FILES))
+
+
 class WebServer:
     """The role that serves an app."""
 
@@ -96,8 +102,7 @@ class _LimitedConfig(uvicorn.Config):
             h11_max_incomplete_event_size=_HEADER_BYTES,
             timeout_graceful_shutdown=3,
         )
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.most_connections = min(_MOST_CONNECTIONS, max(1, files // _SHARE_OF_FILES))
+        self.most_connections = get_most_connections()
         self.waiting: dict[_LimitedProtocol, None] = {}
         """The connections that wait for the headers of a request, the longest waiting first."""
 

@@ -14,12 +14,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from headwater.app.operations import DATABASE_AWAY, Operations
+from headwater.app.server import get_most_connections
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.web.view import View
 
 log = structlog.get_logger()
-MAX_STREAMS = 100
+_MAX_STREAMS = 100
 _READ_SECONDS = 2.0
 _ALIVE_SECONDS = 15.0  # a comment shows the connection that it is in use
 _RETRY_MILLISECONDS = 5000
@@ -49,13 +50,17 @@ class Hub:
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
         self._topics = {name: _Topic() for name in TOPICS}
+        # The other half of the connections serves pages and the API.
+        self._most_streams = min(_MAX_STREAMS, max(1, get_most_connections() // 2))
 
-    def count_streams(self) -> int:
-        """Return the number of open streams."""
-        return sum(topic.readers for topic in self._topics.values())
+    def is_full(self) -> bool:
+        """Return whether as many streams are open as may be."""
+        return sum(topic.readers for topic in self._topics.values()) >= self._most_streams
 
     async def follow(self, name: str) -> AsyncIterator[str]:
         """Yield the events of a topic: its state now, and each later one."""
+        if self.is_full():
+            return  # other streams began between the check of the request and this one
         topic = self._topics[name]
         topic.readers += 1
         if topic.task is None:
@@ -115,7 +120,7 @@ def add_pages(app: FastAPI, view: View) -> None:
     async def live(request: Request, topic: str) -> StreamingResponse:
         if topic not in TOPICS:
             raise HeadwaterError("There is no such topic.", reason=Reason.UNKNOWN_PATH)
-        if hub.count_streams() >= MAX_STREAMS:
+        if hub.is_full():
             raise HeadwaterError("Too many pages are open. They show the state of their load.", reason=Reason.BUSY)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(hub.follow(topic), media_type="text/event-stream", headers=headers)
