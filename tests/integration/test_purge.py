@@ -15,7 +15,7 @@ from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.frontier import record_sightings
-from headwater.db.purge import PurgedSource
+from headwater.db.purge import PurgedSource, purge_urls
 from headwater.documents import deletion, purge
 from headwater.documents.purge import Purge
 from tests import catalog
@@ -201,6 +201,30 @@ async def test_a_purge_that_maintenance_ends_first_has_ended(site: Site, harness
         pass
     assert (overtaken.urls, overtaken.documents, overtaken.has_ended) == (0, 0, True)
     assert raw_folders(harness) == ["shop", "stall", "stall"]
+
+
+async def test_a_deleted_page_that_another_source_lists_during_the_purge_is_kept(
+    site: Site, harness: AppHarness, database_url: str
+) -> None:
+    """Spec 1.5: the purge waits for the poll that saves an item of the page, and sees the item."""
+    serving(site, "a")
+    await harness.fetch(address("a"))
+    await harness.operations.documents.delete((await harness.document()).id)
+    listing(site, c="C")
+    await sync(harness)
+    ((page_id, source_id),) = await harness.rows("SELECT id, source_id FROM url_frontier WHERE url = $1", address("a"))
+    await harness.execute("DELETE FROM items WHERE url_id = $1", page_id)
+    database = harness.runtime.context.database
+    polling = await asyncpg.connect(database_url)
+    try:
+        async with polling.transaction():
+            await polling.execute("UPDATE items SET url_id = $1", page_id)
+            purging = asyncio.create_task(database.transact(purge_urls, [page_id], source_id))
+            await until_blocked(harness)
+        assert await purging == 0
+    finally:
+        await polling.close()
+    assert address("a") in await harness.urls()
 
 
 async def test_a_purge_deletes_sightings_in_bounded_steps(

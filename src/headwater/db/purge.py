@@ -103,9 +103,10 @@ async def hand_over(connection: Connection, urls: Sequence[PurgedUrl], paths: Se
 async def purge_urls(connection: Connection, url_ids: Collection[int], source_id: int) -> int:
     """Delete those ended URLs of a source that are free of documents and raw files. Return their number."""
     locked = [row["id"] for row in await connection.fetch(query("lock_purged_urls"), list(url_ids), source_id)]
-    await connection.execute(query("unlink_urls"), locked)
-    await connection.execute(query("purge_urls"), locked)
-    return len(locked)
+    unused = [row["id"] for row in await connection.fetch(query("unused_urls"), locked)]
+    await connection.execute(query("unlink_urls"), unused)
+    await connection.execute(query("purge_urls"), unused)
+    return len(unused)
 
 
 async def purge_source(connection: Connection, source_id: int) -> bool:

@@ -89,15 +89,21 @@ UPDATE documents d SET source_id = given.source_id, raw_path = given.path FROM g
 WHERE d.url_id = ANY ($1) AND d.url_id = given.url_id
 
 -- name: lock_purged_urls
--- Lock those deleted URLs to which nothing refers. $1 url ids, $2 source
-SELECT id FROM url_frontier u
+-- Lock the deleted URLs among these. $1 url ids, $2 source
+SELECT id FROM url_frontier
 WHERE id = ANY ($1::bigint[]) AND source_id = $2 AND status = 'dead' AND reason = 'deleted'
+ORDER BY id FOR UPDATE
+
+-- name: unused_urls
+-- The locked URLs to which no row refers. It runs after the locks in a statement of its own, so it sees each row that was
+-- saved before. $1 url ids
+SELECT id FROM url_frontier u
+WHERE id = ANY ($1::bigint[])
   AND NOT EXISTS (SELECT FROM documents d WHERE d.url_id = u.id)
   AND NOT EXISTS (SELECT FROM unused_raw_files f WHERE f.url_id = u.id)
   AND NOT EXISTS (SELECT FROM items i WHERE i.url_id = u.id)
   AND NOT EXISTS (SELECT FROM ingestion_jobs j WHERE j.url_id = u.id)
   AND NOT EXISTS (SELECT FROM url_frontier a WHERE a.alias_of = u.id)
-ORDER BY id FOR UPDATE
 
 -- name: unlink_urls
 -- Remove all references to URLs. $1 url ids
