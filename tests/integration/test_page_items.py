@@ -160,6 +160,22 @@ async def test_a_changed_page_without_a_new_date_is_latest_on_the_day_of_its_fet
     assert await count(harness, "item_observations") == 2
 
 
+async def test_a_watched_page_of_a_feed_that_changes_is_latest_on_the_day_of_its_fetch(
+    site: Site, harness: AppHarness
+) -> None:
+    """Spec 11.2. The next poll of the feed, which states no change, leaves it there."""
+    site.answers[FEED] = rss(A)
+    site.answers[A] = [article("bridge"), article("bridge"), article("the old bridge")]
+    await add_site(harness, feed_url=FEED, refetch="every 6h")
+    await harness.poll("news")
+    await harness.work()
+    for expected in ([], ["LATEST"], ["LATEST"]):
+        await harness.operations.frontier.retry([A])
+        await harness.work()
+        await harness.poll("news")
+        assert [item.bucket for item in await day(harness, today()) if item.bucket == "LATEST"] == expected
+
+
 async def test_each_source_that_found_a_page_has_it_as_an_item(site: Site, harness: AppHarness) -> None:
     """A source that finds a stored page gets its item at once. A source that finds it first gets it with the page."""
     list_in_sitemap(site, A)

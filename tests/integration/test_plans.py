@@ -196,6 +196,7 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "move_sightings": (ids, ids[::-1]),
         "list_page_sightings": (ids,),
         "save_page_items": (ids, [1] * len(ids), *([[NOW] * len(ids)] * 3), [True] * len(ids), NOW),
+        "note_changed_pages": (ids, NOW),
         "drop_page_items": (ids,),
         "find_path_conflicts": (1, ["2026", "2026/7.html", "2026/7.html/x", "2027"]),
         "wake_keys": (keys, keys, NOW),

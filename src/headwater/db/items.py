@@ -91,10 +91,14 @@ async def list_page_sightings(connection: Connection, url_ids: Collection[int]) 
             row["seen_at"],
             row["published_at"],
             row["updated_at"],
-            Source(row["source_id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"]),
+            _source(row),
         )
         for row in await connection.fetch(query("list_page_sightings"), list(url_ids))
     ]
+
+
+def _source(row: Mapping[str, Any]) -> Source:
+    return Source(row["source_id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"])
 
 
 async def save_page_items(
@@ -108,6 +112,16 @@ async def save_page_items(
         query("save_page_items"), url_ids, source_ids, seen_at, published_at, updated_at, are_changed, now
     )
     return [PageItem(**row) for row in rows]
+
+
+async def note_changed_pages(
+    connection: Connection, url_ids: Collection[int], now: datetime
+) -> list[tuple[PageItem, Source]]:
+    """Record that pages, given by id, have changed now. Return the items that list them, with their sources."""
+    return [
+        (PageItem(row["id"], row["url"], row["source_id"], row["published_at"], now, dates_are_new=True), _source(row))
+        for row in await connection.fetch(query("note_changed_pages"), list(url_ids), now)
+    ]
 
 
 async def take_page_items(connection: Connection, source_id: int, limit: int) -> dict[str, Item]:

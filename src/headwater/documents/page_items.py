@@ -48,6 +48,14 @@ async def save_page_items(
         await items.index_items(connection, days)
 
 
+async def note_changed_pages(connection: Connection, url_ids: Collection[int], timezone: str, now: datetime) -> None:
+    """Make watched pages that have changed LATEST in the days of the sources that list them."""
+    noted = await items.note_changed_pages(connection, url_ids, now)
+    days = [day for item, source in noted for day in _list_days(item, _read_settings(source, timezone)[0])]
+    if days:
+        await items.index_items(connection, days)
+
+
 def _localize(moment: datetime | None, timezone: str, now: datetime) -> datetime | None:
     """Return a date of a page. A day without a time starts at the midnight of the source. The future is no date."""
     if moment is not None and moment.astimezone(UTC).time() == _MIDNIGHT:

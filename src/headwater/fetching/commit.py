@@ -14,7 +14,7 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items, watches
 from headwater.db.pool import Connection
 from headwater.db.search import Words, index_documents
-from headwater.documents.page_items import save_page_items
+from headwater.documents.page_items import note_changed_pages, save_page_items
 from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.metadata import is_image_address, read_byline
 from headwater.feeds.results import FeedEntry
@@ -54,6 +54,8 @@ async def commit(
     ends = _find_ends(results, before)
     if watched := {url_id: end for url_id, end in ends.items() if ours[url_id]}:
         await plan_after_fetches(connection, watched, now)
+    if changes := [url_id for url_id, end in watched.items() if end is FetchEnd.CHANGED]:
+        await note_changed_pages(connection, changes, timezone, now)
     stored = {result.finish.claim.url_id for result in results if result.document}
     changed = {url_id for url_id, end in ends.items() if end is FetchEnd.CHANGED}
     await save_page_items(connection, stored | targets, timezone, now, changed)

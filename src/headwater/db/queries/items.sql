@@ -109,6 +109,25 @@ WITH unlisted AS MATERIALIZED (
 SELECT d.id, d.url, d.source_id, d.published_at, d.updated_at, observed.item_id IS NOT NULL AS dates_are_new
 FROM saved JOIN dated d USING (id) LEFT JOIN observed ON observed.item_id = d.id
 
+-- name: note_changed_pages
+-- Record that listed pages have changed now. A list of dated days states all changes itself. $1 url ids, $2 now. Returns the
+-- items with their sources.
+WITH changed AS MATERIALIZED (
+    SELECT i.id, i.url, i.published_at, s.*
+    FROM items i
+    CROSS JOIN LATERAL (
+        SELECT id AS source_id, name, kind, settings, enabled, created_at FROM sources
+        WHERE id = i.source_id AND removed_at IS NULL FOR KEY SHARE
+    ) s
+    WHERE i.url_id = ANY ($1::bigint[]) AND NOT i.is_from_page AND i.published_at < $2
+      AND (i.updated_at > $2) IS NOT TRUE AND (SELECT true FROM days_read r WHERE r.source_id = i.source_id LIMIT 1) IS NULL
+), observed AS (
+    INSERT INTO item_observations (item_id, source_id, published_at, updated_at, observed_at, is_certain)
+    SELECT id, source_id, published_at, $2, $2, false FROM changed ORDER BY id
+    ON CONFLICT DO NOTHING
+)
+SELECT * FROM changed
+
 -- name: drop_page_items
 -- Drop the items of stored pages that their sources list under another address. An item that has a job stays. $1 url ids
 DELETE FROM items i
