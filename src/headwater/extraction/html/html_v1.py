@@ -20,7 +20,7 @@ from headwater.extraction.html.page_kinds import guess_page_kind
 from headwater.extraction.sniffing import require_page
 
 _MIN_ABSTRACT_LENGTH = 40
-_MAX_INTERSTITIAL_LENGTH = 6_000  # a page that is not found may present many other pages
+_MAX_INTERSTITIAL_LENGTH = 6_000  # without links; a page that is not found may present many other pages
 _MAX_ABSTRACT_LENGTH = 5000
 _MAX_TAGS = 150_000  # parsing more takes over two seconds
 _MAX_PAGE_LENGTH = 10_000_000  # parsing a longer page may take a gigabyte
@@ -109,7 +109,7 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     if selected:
         return _complete(article, selected, selected, "selector", 1.0)
     found = choose_blocks(text, blocks, score_blocks(blocks, elements, kind), kind)
-    if len(found.text) <= _MAX_INTERSTITIAL_LENGTH:
+    if len(found.text) - sum(block.links for block in found.blocks) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
         from headwater.extraction.interstitials import find_interstitial
 
