@@ -274,10 +274,9 @@ async def test_bad_links_are_refused_one_by_one_and_do_not_stop_others(
     }
     assert set(rows) == {uid_of(member) for member in BAD}
     for member, why in BAD.items():
-        url, code, reason = rows[uid_of(member)]
+        _, code, reason = rows[uid_of(member)]
         assert code == "FAIL_HTTP"
         assert reason == (why if why == "address_refused" else "invalid_url")
-        assert len(url) < 300
     assert sum(any(why in trouble for trouble in totals.troubles) for why in BAD.values()) == 3
     assert not any("secret" in trouble for trouble in totals.troubles)
     assert set(redis_server.client.zrange("rss:canonical_failures", 0, -1)) == {

@@ -22,7 +22,7 @@ _REASONS = {
         "not_found soft_404 gone http_4xx http_5xx http_odd rate_limited network connection_lost dns host_gone"
         " browser_busy max_retries bad_redirect redirect redirect_limit robots_blocked robots_unreachable"
         " address_refused host_closed host_busy budget_spent incomplete source_removed deleted expired invalid_url"
-        " offline shutdown busy database_lost redis_lost storage"
+        " offline shutdown busy database_lost redis_lost index_lost storage"
     ),
 }
 CODES = {Reason.of(reason): code for code, reasons in _REASONS.items() for reason in reasons.split()}

@@ -169,12 +169,7 @@ class Http:
             self.gate.check_key(response, self.profile)
         if reason is None:
             return Page(response, self.sandbox, hops)
-        error = make_status_error(response, reason, self.gate.suggest_fixes(response, self.profile))
-        # A 429 applies to all requests of the source.
-        if reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
-            quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
-            self._quiet_until = max(self._quiet_until, quiet_until)
-        raise error
+        raise make_status_error(response, reason, self.gate.suggest_fixes(response, self.profile))
 
     async def _send(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Send a request at the source's rate. A request whose budget is used up waits, and holds nothing meanwhile."""
@@ -189,7 +184,10 @@ class Http:
                     while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
                         await asyncio.sleep(quiet)
                         await self.rate.wait()
-                    return await self.gate.get(url, options, on_sent=on_sent, slot=self.slot)
+                    response = await self.gate.get(url, options, on_sent=on_sent, slot=self.slot)
+                    if reason_of_status(response.status) is Reason.RATE_LIMITED:
+                        self._obey_rate_limit(response)  # before the permit is free for the next request
+                    return response
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
@@ -197,6 +195,13 @@ class Http:
             log.info("budget.spent", source=self.profile.source, host=host_of(url), until=until.isoformat())
             async with self.while_waiting(until):
                 await self.gate.budgets.wait(until)
+
+    def _obey_rate_limit(self, response: Response) -> None:
+        """Keep all requests of the source back for as long as a 429 asks for."""
+        error = make_status_error(response, Reason.RATE_LIMITED)
+        if error.retry_after and self._is_temporary(error):
+            quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
+            self._quiet_until = max(self._quiet_until, quiet_until)
 
     def _refuse_undeclared_port(self, host: str) -> None:
         """Refuse a request to an API on a port that the kind does not declare. It would get neither key nor budget."""
