@@ -294,6 +294,11 @@ async def test_refusals_name_the_way_in(api: Api) -> None:
     assert (status, reason, headers["Allow"]) == (405, Reason.UNKNOWN_PATH, "DELETE, GET, PATCH")
 
 
+async def test_an_error_repeats_text_of_the_request_that_is_no_unicode(api: Api) -> None:
+    status, answer = await api.post("/sources", {"kind": "\ud800", "url": "http://news.test/"})
+    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+
+
 async def test_a_flood_of_wrong_tokens_gets_429_and_locks_no_valid_token_out(api: Api) -> None:
     for number in range(20):
         assert (await ask(api, "/changes", **bearer(f"wrong-{number}")))[:2] == (401, Reason.TOKEN_REQUIRED)

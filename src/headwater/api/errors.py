@@ -48,7 +48,8 @@ def find_status(reason: Reason) -> int:
 
 
 def make_answer(status: int, reason: Reason, message: str, run_id: int | None = None) -> JSONResponse:
-    """Make the answer of an error."""
+    """Make the answer of an error. The message may repeat text of the request that UTF-8 cannot hold."""
+    message = message.encode(errors="replace").decode()
     body = asdict(ErrorAnswer(ErrorBody(reason, message, run_id)))
     return JSONResponse(body, status_code=status, headers=_HEADERS.get(reason))
 
