@@ -299,6 +299,12 @@ async def test_an_error_repeats_text_of_the_request_that_is_no_unicode(api: Api)
     assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
 
 
+@pytest.mark.parametrize("since", [0, "0", 1e9, "2026-03-29T00:00:00Z"])
+async def test_a_day_of_a_request_is_no_number_and_no_moment(api: Api, since: object) -> None:
+    status, answer = await api.post("/sources/news.test/backfill", {"since": since})
+    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+
+
 async def test_a_flood_of_wrong_tokens_gets_429_and_locks_no_valid_token_out(api: Api) -> None:
     for number in range(20):
         assert (await ask(api, "/changes", **bearer(f"wrong-{number}")))[:2] == (401, Reason.TOKEN_REQUIRED)

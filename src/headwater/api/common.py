@@ -1,9 +1,12 @@
 """The parts that all routes share: the shape of an error, and the scope that a route needs."""
 
+import re
 from dataclasses import dataclass
-from typing import Annotated
+from datetime import date
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
+from pydantic import BeforeValidator
 
 from headwater.access.operations import Scope
 from headwater.core.dates import parse_moment
@@ -57,6 +60,17 @@ class Health:
 
     status: str
     version: str
+
+
+def _require_iso_day(value: Any) -> Any:
+    """Refuse a number, which the library would read as seconds."""
+    if not isinstance(value, date) and not re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
+        raise ValueError("must be a day such as 2026-03-29")
+    return value
+
+
+IsoDay = Annotated[date, BeforeValidator(_require_iso_day)]
+"""A day as a query parameter or a field of a body."""
 
 
 def attach(raw: RawBody) -> Response:

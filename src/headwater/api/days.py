@@ -1,13 +1,10 @@
 """Routes about days and runs."""
 
-import datetime as dt
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Depends, FastAPI, Query
-from pydantic import BeforeValidator
 
-from headwater.api.common import Content
+from headwater.api.common import Content, IsoDay
 from headwater.app.operations import Operations
 from headwater.core.record import RowId, extend, record
 from headwater.core.run import RunStatus
@@ -17,16 +14,6 @@ from headwater.documents.operations import DayFilter
 
 _READING = "reading"
 _RUNS = "runs"
-
-
-def _require_iso_day(value: Any) -> Any:
-    """Refuse a number, which the library would read as seconds."""
-    if not isinstance(value, dt.date) and not re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
-        raise ValueError("must be a day such as 2026-03-29")
-    return value
-
-
-IsoDay = Annotated[dt.date, BeforeValidator(_require_iso_day)]
 
 
 @record

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import date
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query, Response
 
-from headwater.api.common import ADMIN
+from headwater.api.common import ADMIN, IsoDay
 from headwater.app.operations import Operations
 from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
@@ -66,7 +65,7 @@ class SourceChanges:
 class BackfillRequest:
     """The first day of a backfill."""
 
-    since: date
+    since: IsoDay
 
 
 @record
