@@ -294,6 +294,16 @@ async def test_refusals_name_the_way_in(api: Api) -> None:
     assert (status, reason, headers["Allow"]) == (405, Reason.UNKNOWN_PATH, "DELETE, GET, PATCH")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("DELETE", "/documents/leads?id=1", "GET"), ("GET", "/jobs/retry", "POST"), ("OPTIONS", "/jobs/retry", "POST")],
+)
+async def test_a_word_in_the_place_of_an_id_is_another_path(api: Api, method: str, path: str, allowed: str) -> None:
+    status, reason, headers = await ask(api, path, method, **bearer(TOKEN))
+    assert (status, reason, headers["Allow"]) == (405, Reason.UNKNOWN_PATH, allowed)
+    assert (await ask(api, "/jobs/word", **bearer(TOKEN)))[:2] == (404, Reason.UNKNOWN_PATH)
+
+
 async def test_an_error_repeats_text_of_the_request_that_is_no_unicode(api: Api) -> None:
     status, answer = await api.post("/sources", {"kind": "\ud800", "url": "http://news.test/"})
     assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)

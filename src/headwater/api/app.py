@@ -1,11 +1,15 @@
 """The HTTP API: routes that call operations behind one guard."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.routing import Match
 from starlette.types import ASGIApp
+from starlette.types import Scope as Connection
 
 from headwater import __version__
 from headwater.access.operations import Scope, get_first_token
@@ -26,9 +30,23 @@ from headwater.app.operations import Operations
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 
+_NUMBER = re.compile(r"-?[0-9]+")
 _OPERATION = "operation"
 _ERRORS = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 _SCHEME = {"token": {"type": "http", "scheme": "bearer", "description": "An API token."}}
+
+
+class _Route(APIRoute):
+    """A route of the API. An id in its path is a number: `/jobs/retry` is no job but another path."""
+
+    def matches(self, scope: Connection) -> tuple[Match, Connection]:
+        """Return whether the route answers a request."""
+        match, found = super().matches(scope)
+        for parameter in self.dependant.path_params if match is not Match.NONE else ():
+            is_number = parameter.field_info.annotation is int
+            if is_number and not _NUMBER.fullmatch(str(found["path_params"][parameter.alias])):
+                return Match.NONE, {}
+        return match, found
 
 
 class GuardedApp(FastAPI):
@@ -36,6 +54,7 @@ class GuardedApp(FastAPI):
 
     def __init__(self, operations: Operations, **options: Any) -> None:
         super().__init__(**options)
+        self.router.route_class = _Route
         self._settings = operations.settings
         self._tokens = operations.tokens
 
