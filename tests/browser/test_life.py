@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import async_playwright
 
 from headwater.browser import chromium as module
 from headwater.browser.chromium import start_chromium, start_driver
@@ -278,6 +279,22 @@ async def test_a_driver_that_does_not_start_is_killed(
         with pytest.raises(OperatorError, match=r"Playwright's driver does not start \(Connection closed"):
             await browsing.get(PAGE)
     assert os.listdir(folder) == ["node"]
+
+
+async def test_a_driver_that_a_plugin_starts_keeps_the_whole_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_A_PLUGIN", "kept")
+    ours = folder / "ours"
+    ours.mkdir()
+    driver = await start_driver(ours)
+    (started,) = find_drivers(ours)
+    assert "OF_A_PLUGIN" not in read_environment(started)
+    await driver.stop()
+    async with async_playwright():
+        (theirs,) = find_drivers(folder)
+        assert read_environment(theirs)["OF_A_PLUGIN"] == "kept"
+        assert read_environment(theirs)["TMPDIR"] == str(folder)
 
 
 async def test_a_missing_chromium_is_reported() -> None:

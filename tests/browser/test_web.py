@@ -132,17 +132,18 @@ async def desk(site: Site, make_settings: Callable[..., Settings], chromium: str
 
 @contextlib.asynccontextmanager
 async def open_desk(settings: Settings, site: Site, chromium: str) -> AsyncIterator[Desk]:
-    """Run Headwater and a browser."""
+    """Run a browser and Headwater. The browser is first: if it does not start, nothing is left running."""
     links = SignInLinks()
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(settings, ROLES, partial(make_app, links=links), on_ready=address.set_result))
+    make = partial(make_app, links=links)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        serving = asyncio.create_task(serve(settings, ROLES, make, on_ready=address.set_result))
         desk = Desk(await address, links, browser, site)
         yield desk
         await browser.close()
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
     assert desk.faults == []
 
 

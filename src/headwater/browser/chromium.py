@@ -238,8 +238,9 @@ async def start_driver(folder: Path) -> "Playwright":
     from playwright.async_api import Playwright  # the import takes long, and most processes never need it
 
     vars(transport)["get_driver_env"] = _get_driver_environment
-    _driver_environment.set(_environment_in(folder))
-    client = out_of_process.PlaywrightClient()
+    own = _driver_environment.set(_environment_in(folder))
+    client = out_of_process.PlaywrightClient()  # its task keeps a copy of the context
+    _driver_environment.reset(own)
     try:
         async with asyncio.timeout(_START_SECONDS):
             driver = Playwright(await asyncio.shield(client._playwright))
@@ -289,8 +290,11 @@ async def _wait_for_end(client: "PlaywrightClient") -> None:
 def _get_driver_environment() -> dict[str, str]:
     from playwright._impl._driver import get_driver_env
 
-    own = {name: value for name, value in get_driver_env().items() if name.startswith("PW_")}
-    return own | _driver_environment.get()
+    theirs = get_driver_env()
+    ours = _driver_environment.get(None)
+    if ours is None:  # another part of this process starts the driver, such as a plugin
+        return theirs
+    return {name: value for name, value in theirs.items() if name.startswith("PW_")} | ours
 
 
 def first_line(error: Exception) -> str:
