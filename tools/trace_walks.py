@@ -51,7 +51,7 @@ class Size(NamedTuple):
 HOUSE = {"poll": Size(120, 30, 45), "fetch": Size(80, 22, 35), "run": Size(150, 40, 60), "search": Size(6, 5, 4)}
 ADDED = {
     "poll": {
-        "concurrency of a source in all processes": Size(9, 2, 7),
+        "concurrency of a source in all processes": Size(9, 2, 8),
         "robots.txt of hosts that did not answer": Size(1, 1, 1),
         "flaws of feeds, and pages that are too old": Size(4, 2, 3),
     },
