@@ -304,6 +304,16 @@ async def test_a_word_in_the_place_of_an_id_is_another_path(api: Api, method: st
     assert (await ask(api, "/jobs/word", **bearer(TOKEN)))[:2] == (404, Reason.UNKNOWN_PATH)
 
 
+async def test_a_405_names_the_methods_of_each_path_of_the_description_and_no_others(api: Api) -> None:
+    """RFC 9110 15.5.6: `/frontier/hosts/release` is not the host `release`."""
+    async with api.session.get(api.base + "/openapi.json", headers=bearer(TOKEN)) as response:
+        described = await response.json()
+    for path, operations in described["paths"].items():
+        status, _, headers = await ask(api, re.sub(r"{\w+}", "1", path), "TRACE", **bearer(TOKEN))
+        allowed = ", ".join(sorted(method.upper() for method in operations))
+        assert (status, headers.get("Allow")) == (405, allowed), path
+
+
 async def test_an_error_repeats_text_of_the_request_that_is_no_unicode(api: Api) -> None:
     status, answer = await api.post("/sources", {"kind": "\ud800", "url": "http://news.test/"})
     assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)

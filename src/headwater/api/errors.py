@@ -102,7 +102,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def _list_methods(app: FastAPI, request: Request) -> set[str]:
     """Return the methods of a path. Its routes for two methods are two routes."""
-    path = next(getattr(route, "path", "") for route in app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    paths = [getattr(route, "path", "") for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    path = min(paths, key=lambda path: "{" in path)  # `/frontier/hosts/release` is not the host `release`
     return {
         name for route in app.routes if getattr(route, "path", "") == path for name in getattr(route, "methods", ())
     }
