@@ -878,3 +878,17 @@ def test_nested_lists_are_indented_and_keep_their_numbers_in_markdown() -> None:
     markdown = extract_html(page(after=f"{steps}<p>{PARAGRAPHS[1].replace('&', 'and')}</p>"), url=URL).markdown
     nested = "1. Raise the gate.\n    - Both motors.\n    - Slowly.\n      1. Wait.\n2. Lower the gate.\n\n- Ropes.\n\n"
     assert nested in markdown
+
+
+def test_a_line_of_only_the_byline_and_a_date_is_not_in_the_text() -> None:
+    """Spec 5.2: copies of an article then have one text."""
+    said = "Ann Lee met 40 owners."
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in (*PARAGRAPHS, said, *PARAGRAPHS[:1]))
+    info = "<p class='post-info'><span>Ann Lee</span><time>17 November 2026, 10:14</time></p>"
+    page = (
+        "<html><head><title>Ferries</title><meta name=author content='Ann Lee'></head><body><div class='post'>"
+        f"<h1>Ferries</h1>{info}<div class='post-content'>{text}</div></div></body></html>"
+    )
+    found = extract_html(page, url=URL).text
+    assert "17 November" not in found
+    assert said in found

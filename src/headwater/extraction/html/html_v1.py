@@ -108,7 +108,7 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     selected = extract_blocks(" ".join(node.html or "" for node in tree.css(body))) if body else ""
     if selected:
         return _complete(article, selected, selected, "selector", 1.0)
-    found = choose_blocks(text, blocks, score_blocks(blocks, elements, kind), kind)
+    found = choose_blocks(text, blocks, score_blocks(blocks, elements, kind), kind, article.byline)
     if len(found.text) - sum(block.links for block in found.blocks) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
         from headwater.extraction.interstitials import find_interstitial

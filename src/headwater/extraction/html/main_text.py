@@ -7,6 +7,7 @@ leave much doubt, trafilatura gives a second opinion. It is independent, but tak
 import logging
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -15,7 +16,7 @@ from lxml import etree, html
 
 from headwater.core.text import has_hostile_marks, join_blocks
 from headwater.extraction.article import PageKind
-from headwater.extraction.html.blocks import Block, Element
+from headwater.extraction.html.blocks import SENTENCE_ENDS, Block, Element
 from headwater.extraction.html.markdown import to_markdown
 
 # trafilatura also logs its problems. Without a handler, Python would print them.
@@ -29,6 +30,10 @@ _LITTLE_DOUBT = 0.1  # the same for a short text, which may be that of the site
 _DOUBT_BELOW_HEADING = 0.5  # the doubt of a text that is too short for scores, but below the heading
 _CAUTION = 0.7  # the share of a score that counts on pages that are no articles, because their scores err together
 _MIN_COPY = 3  # paragraphs
+_SURE = 1.0  # a score nearer to zero is in doubt
+_BEFORE_BYLINE = 12  # characters, such as "Written by "
+_MAX_DATE = 40
+_MIN_ALIKE = 3  # blocks
 _LITTLE_TEXT = 200
 _SITE_TEXT = 600  # a site describes itself in texts of this size
 _SHORT = 1000  # a section of a longer text would have had more good blocks
@@ -52,14 +57,17 @@ class MainText:
         return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
 
 
-def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float], kind: PageKind) -> MainText:
-    """Return the main text.
+def choose_blocks(
+    page: str, blocks: Sequence[Block], scores: Sequence[float], kind: PageKind, byline: str | None = None
+) -> MainText:
+    """Return the main text, without a line that has only the byline and a date.
 
     In an article, these are the blocks with a score above zero, unless the scores leave too much doubt. The blocks of
     other pages are less certain. There, the most likely blocks are kept up to the best expected F1.
     """
     found = _choose_article(page, blocks, scores) if kind is PageKind.ARTICLE else choose_likely(blocks, scores)
-    once = _drop_copies(found.blocks)
+    own = byline if found.origin == "dom" else None
+    once = _drop_copies([block for block in found.blocks if not (own and _is_byline(block, own))])
     return found if len(once) == len(found.blocks) else replace(found, blocks=once, text=_text(once))
 
 
@@ -94,8 +102,24 @@ def _drop_copies(blocks: Sequence[Block]) -> list[Block]:
     return [block for block in blocks if block not in copies]
 
 
+def _is_byline(block: Block, byline: str) -> bool:
+    before, name, after = block.text.partition(byline)
+    return bool(name) and len(before) <= _BEFORE_BYLINE and (not after or _is_date(after))
+
+
+def _is_date(text: str) -> bool:
+    return len(text) <= _MAX_DATE and any(map(str.isdigit, text)) and text[-1] not in SENTENCE_ENDS
+
+
 def _choose_article(page: str, blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
-    kept = [block for block, score in zip(blocks, scores, strict=True) if score > 0]
+    alike: dict[object, list[float]] = defaultdict(list)
+    for block, score in zip(blocks, scores, strict=True):
+        alike[block.likeness].append(score)
+    kept = [
+        block
+        for block, score in zip(blocks, scores, strict=True)
+        if score > 0 and not _is_outvoted(score, alike[block.likeness])
+    ]
     doubt = _doubt(blocks, scores)
     some_doubt = _SOME_DOUBT if _size(kept) >= _SITE_TEXT else _LITTLE_DOUBT
     section = find_section(blocks) if doubt > some_doubt or _size(kept) < _SITE_TEXT else None
@@ -120,6 +144,11 @@ def _choose_article(page: str, blocks: Sequence[Block], scores: Sequence[float])
     # The page is too small or too unusual to score.
     kept = kept or [block for block in blocks if not _is_aside(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
+
+
+def _is_outvoted(score: float, alike: Sequence[float]) -> bool:
+    """Return whether a block is in doubt, and all blocks like it are unwanted. Teasers differ only in their words."""
+    return score < _SURE and len(alike) >= _MIN_ALIKE and sum(other > 0 for other in alike) == 1
 
 
 def _is_prose(text: str) -> bool:
