@@ -86,6 +86,18 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 9
 
 
+def test_the_words_around_a_match_stay_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spec 11.10."""
+    parts = [
+        TextPart("before the ", is_match=False),
+        TextPart("floods", is_match=True),
+        TextPart(" and", is_match=False),
+    ]
+    hit = Hit(1, "http://a.test/", "a", "A", None, None, None, datetime(2026, 3, 3), 1.0, parts, parts)
+    search.print_hits("floods", Hits([hit], 1, has_more=False, next=None, notes=[]))
+    assert capsys.readouterr().out.count("before the floods and") == 2
+
+
 def test_a_day_marks_the_items_that_only_a_sighting_dates(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 11.1."""
     stated = make_item("NEW", "stated")

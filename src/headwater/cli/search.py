@@ -135,5 +135,7 @@ def print_hits(query: str, found: "Hits") -> None:
 def _highlight_matches(parts: "Sequence[TextPart]") -> Text:
     shown = Text()
     for part in parts:
-        shown.append(visible(part.text), "bold yellow" if part.is_match else None)
+        # Spaces at the ends of a part separate it from its neighbours.
+        words = visible(f"|{part.text}|")[1:-1]
+        shown.append(words, "bold yellow" if part.is_match else None)
     return shown
