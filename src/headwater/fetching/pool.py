@@ -130,17 +130,17 @@ class FetchPool:
         return permitted
 
     def _adapt_pauses(self, permitted: list[Claim], refused: list[Claim]) -> None:
-        """Let the hosts of a source rest longer while it has no free permit, so that hosts of others are claimed."""
-        busy = {one.source_id for one in refused}
-        for source_id in busy:
+        """Let the hosts of a source rest longer while it gets no permit, so that hosts of others are claimed."""
+        served = {one.source_id for one in permitted}
+        for source_id in {one.source_id for one in refused} - served:
             self._pauses[source_id] = min(2 * self._pauses.get(source_id, _SHORTEST_PAUSE / 2), _LONGEST_PAUSE)
-        for source_id in {one.source_id for one in permitted} - busy:
+        for source_id in served:
             if (pause := self._pauses.pop(source_id, 0)) > _SHORTEST_PAUSE:
                 self._pauses[source_id] = pause / 2
 
     async def _give_back(self, claims: list[Claim]) -> None:
         now = self._clock.now()
-        pauses = (self._pauses[one.source_id] * random.uniform(0.5, 1) for one in claims)  # noqa: S311 (it spreads claims)
+        pauses = (self._pauses.get(one.source_id, _SHORTEST_PAUSE) * random.uniform(0.5, 1) for one in claims)  # noqa: S311 (it spreads claims)
         ready_at = [now + timedelta(seconds=pause) for pause in pauses]
         try:
             await self.context.database.run(frontier.give_back_claims, claims, ready_at, now)
