@@ -143,7 +143,7 @@ async def test_every_error_has_the_same_shape(api: Api) -> None:
         ("/nothing", 404, Reason.UNKNOWN_PATH),
         ("/documents/999999", 404, Reason.UNKNOWN_DOCUMENT),
         ("/documents/99999999999999999999", 404, Reason.UNKNOWN_DOCUMENT),
-        ("/documents/abc", 422, Reason.BAD_REQUEST),
+        ("/documents/abc", 404, Reason.UNKNOWN_PATH),
         ("/documents?limit=0", 422, Reason.BAD_REQUEST),
         ("/documents?limit=100000", 422, Reason.BAD_REQUEST),
         ("/documents?before=yesterday", 422, Reason.BAD_REQUEST),
