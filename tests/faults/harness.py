@@ -42,6 +42,15 @@ UPDATE poll_state SET next_poll_at = clock_timestamp()
 WHERE last_reason = 'robots_unreachable' AND lease_token IS NULL AND next_poll_at > clock_timestamp() + interval '5 s'
 """
 
+_LEFT = """
+SELECT u.url, q.attempts, q.lease_token IS NOT NULL AS is_leased, q.due_at - clock_timestamp() AS due_in,
+    k.lease_token IS NOT NULL AS host_is_leased, k.ready_at - clock_timestamp() AS ready_in,
+    k.not_before - clock_timestamp() AS free_in, k.retry_at - clock_timestamp() AS retry_in, k.failure, k.blocked_reason,
+    (SELECT array_agg(l.reason ORDER BY l.id) FROM fetch_log l WHERE l.url_id = u.id) AS attempts_so_far
+FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id LEFT JOIN host_state k ON k.host = u.host
+WHERE u.status = 'pending' LIMIT 5
+"""
+
 
 @dataclass
 class Harness:
@@ -214,7 +223,9 @@ class Harness:
         give_up = time.monotonic() + seconds
         while (done := await self.progress()) != (self.swarm.size, self.swarm.size):
             await self.execute(_SHORTEN_WAITS)
-            assert time.monotonic() < give_up, f"only {done} of {self.swarm.size} URLs ended"
+            if time.monotonic() > give_up:
+                left = await self.rows(_LEFT)
+                raise AssertionError(f"only {done} of {self.swarm.size} URLs ended; left are {left}")
             await self.look_again(0.1)
 
     async def until_under_way(self, part: float = 0.05) -> None:
