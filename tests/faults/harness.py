@@ -45,7 +45,8 @@ WHERE last_reason = 'robots_unreachable' AND lease_token IS NULL AND next_poll_a
 _LEFT = """
 SELECT u.url, q.attempts, q.lease_token IS NOT NULL AS is_leased, q.due_at - clock_timestamp() AS due_in,
     k.lease_token IS NOT NULL AS host_is_leased, k.ready_at - clock_timestamp() AS ready_in,
-    k.not_before - clock_timestamp() AS free_in, k.retry_at - clock_timestamp() AS retry_in, k.failure, k.blocked_reason,
+    k.not_before - clock_timestamp() AS free_in, k.retry_at - clock_timestamp() AS retry_in, k.failure,
+    k.blocked_reason,
     (SELECT array_agg(l.reason ORDER BY l.id) FROM fetch_log l WHERE l.url_id = u.id) AS attempts_so_far
 FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id LEFT JOIN host_state k ON k.host = u.host
 WHERE u.status = 'pending' LIMIT 5

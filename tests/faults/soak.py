@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from headwater.db.clock import SYNC_SECONDS
 from tests.database_clock import step_clock
 from tests.faults.database import OwnServer, own_server
 from tests.faults.harness import LEASE_SECONDS, Harness, open_harness
@@ -29,6 +30,7 @@ from tests.scratch import scratch_folder
 
 PROGRAMS = ("up", "worker", "worker")
 _REQUESTS_PER_URL = 1.1  # with robots.txt, redirects and retries
+_CRAWL_DELAY_CAP = 0.5
 _URLS_PER_SECOND = 40  # of two busy cores, for the size of a run of so many seconds
 
 
@@ -145,7 +147,10 @@ class Soak:
         self.figures.faults["web away"] += 1
 
     async def _step_clock(self) -> None:
+        """Step the clock while no program starts: a new one cannot know the old time (docs/reliability.md)."""
+        await asyncio.sleep(2 * SYNC_SECONDS)
         await step_clock(self.harness.database_url, self._chance.choice((30, -5)))
+        await asyncio.sleep(3 * SYNC_SECONDS + LEASE_SECONDS + _CRAWL_DELAY_CAP)
         self.figures.faults["clock stepped"] += 1
 
     async def _cut_connections(self) -> None:
@@ -219,7 +224,7 @@ async def soak(plan: Plan, folder: Path) -> Figures:
             pages=20,
             feeds=max(4, plan.urls // 1000),
             programs=PROGRAMS,
-            crawl_delay_cap_seconds=0.5,
+            crawl_delay_cap_seconds=_CRAWL_DELAY_CAP,
         ) as harness:
             return await Soak(plan, harness, server).run()
 
