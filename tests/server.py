@@ -1,6 +1,7 @@
 """A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ class Seen:
 class Site:
     """Answers by full URL. An unknown URL gets 404. A list is used up one by one, and its last answer is repeated."""
 
-    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
-        self._address, self._port = address, port
+    def __init__(self, address: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self._address, self._port, self._tls = address, port, tls
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # never answered
@@ -54,7 +55,7 @@ class Site:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._address, self._port).start()
+        await web.TCPSite(self._runner, self._address, self._port, ssl_context=self._tls).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -66,7 +67,7 @@ class Site:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived = arrival(request)
-        url = f"http://{request.host}{request.raw_path}"
+        url = f"{request.scheme}://{request.host}{request.raw_path}"
         if url in self.hanging:
             self.waiting.add(url)
             await asyncio.Event().wait()

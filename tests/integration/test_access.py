@@ -225,8 +225,37 @@ async def test_a_request_without_a_host_or_with_two_is_refused(api: Api) -> None
     for lines in (["GET /health HTTP/1.0"], ["GET /health HTTP/1.1", "Host: localhost", "Host: localhost"]):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode())
-        assert (await reader.readline()).split()[1] == b"400"
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.split()[1] == b"400"
+        assert json.loads(body)["error"]["reason"] == Reason.BAD_REQUEST
+        assert {b"x-content-type-options: nosniff", b"connection: close"} <= set(head.lower().split(b"\r\n"))
         writer.close()
+
+
+async def test_a_body_that_makes_no_sense_ends_the_connection(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """It makes no line in the log: anyone could fill the disk."""
+    port = int(api.base.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /ops/ingest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
+    assert (await reader.read()).count(b"HTTP/1.1 400") == 1
+    writer.close()
+    assert not caplog.records
+
+
+async def test_a_head_request_gets_the_headers_of_the_answer_alone_and_needs_the_same_access(api: Api) -> None:
+    """RFC 9110 9.3.2. A monitor asks /health so."""
+    tokens = await make_tokens(api)
+    for path, headers, status in (
+        ("/health", {}, 200),
+        ("/changes", {}, 401),
+        ("/changes", bearer(tokens["read"]), 200),
+        ("/ops/settings", bearer(tokens["read"]), 403),
+    ):
+        async with api.session.get(api.base + path, headers=headers, allow_redirects=False) as whole:
+            body = await whole.read()
+        async with api.session.head(api.base + path, headers=headers) as head:
+            assert (head.status, await head.read()) == (whole.status, b"") == (status, b""), path
+            assert head.headers.get("Content-Length") == (str(len(body)) if body else whole.headers["Content-Length"])
 
 
 async def test_a_browser_cannot_write_for_a_page_of_another_site(api: Api) -> None:
@@ -291,16 +320,20 @@ async def test_refusals_name_the_way_in(api: Api) -> None:
     _, _, headers = await ask(api, "/tokens", **bearer(tokens["read"]))
     assert 'error="insufficient_scope"' in headers["WWW-Authenticate"]
     status, reason, headers = await ask(api, "/sources/1", "PUT", **bearer(TOKEN))
-    assert (status, reason, headers["Allow"]) == (405, Reason.UNKNOWN_PATH, "DELETE, GET, PATCH")
+    assert (status, reason, headers["Allow"]) == (405, Reason.METHOD_REFUSED, "DELETE, GET, HEAD, PATCH")
 
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("DELETE", "/documents/leads?id=1", "GET"), ("GET", "/jobs/retry", "POST"), ("OPTIONS", "/jobs/retry", "POST")],
+    [
+        ("DELETE", "/documents/leads?id=1", "GET, HEAD"),
+        ("GET", "/jobs/retry", "POST"),
+        ("OPTIONS", "/jobs/retry", "POST"),
+    ],
 )
 async def test_a_word_in_the_place_of_an_id_is_another_path(api: Api, method: str, path: str, allowed: str) -> None:
     status, reason, headers = await ask(api, path, method, **bearer(TOKEN))
-    assert (status, reason, headers["Allow"]) == (405, Reason.UNKNOWN_PATH, allowed)
+    assert (status, reason, headers["Allow"]) == (405, Reason.METHOD_REFUSED, allowed)
     assert (await ask(api, "/jobs/word", **bearer(TOKEN)))[:2] == (404, Reason.UNKNOWN_PATH)
 
 
@@ -310,7 +343,8 @@ async def test_a_405_names_the_methods_of_each_path_of_the_description_and_no_ot
         described = await response.json()
     for path, operations in described["paths"].items():
         status, _, headers = await ask(api, re.sub(r"{\w+}", "1", path), "TRACE", **bearer(TOKEN))
-        allowed = ", ".join(sorted(method.upper() for method in operations))
+        methods = {method.upper() for method in operations}
+        allowed = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         assert (status, headers.get("Allow")) == (405, allowed), path
 
 

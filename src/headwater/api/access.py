@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
+from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Send
@@ -65,6 +66,8 @@ class AccessGuard:
         if connection["type"] != "http":
             await self._app(connection, receive, send)
             return
+        if connection["method"] == "HEAD":
+            connection = {**connection, "method": "GET"}  # the server, which knows better, sends the headers alone
         headers = Headers(scope=connection)
         send = _add_security_headers(send, is_private="authorization" in headers or "cookie" in headers)
         try:
@@ -135,6 +138,13 @@ class AccessGuard:
             if match is Match.FULL:
                 return get_needed_scope(route, connection["method"])
         return get_needed_scope(None, connection["method"])
+
+
+def make_malformed_answer() -> JSONResponse:
+    """Make the answer to bytes that are no request. The server sends it, because no route sees such bytes."""
+    answer = make_answer(400, Reason.BAD_REQUEST, "Send an HTTP/1.1 request with exactly one Host header.")
+    answer.headers.update(_SECURITY_HEADERS | {"Connection": "close"})
+    return answer
 
 
 def _has_fitting_body(headers: Headers) -> bool:

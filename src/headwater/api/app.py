@@ -13,7 +13,7 @@ from starlette.types import Scope as Connection
 
 from headwater import __version__
 from headwater.access.operations import Scope, get_first_token
-from headwater.api.access import AccessGuard, get_needed_scope, is_reading_free
+from headwater.api.access import AccessGuard, get_needed_scope, is_reading_free, make_malformed_answer
 from headwater.api.changes import add_changes, add_webhooks
 from headwater.api.common import OPEN, ErrorAnswer, Health
 from headwater.api.days import add_days, add_runs
@@ -57,6 +57,7 @@ class GuardedApp(FastAPI):
         self.router.route_class = _Route
         self._settings = operations.settings
         self._tokens = operations.tokens
+        self.malformed_answer = make_malformed_answer()
 
     def build_middleware_stack(self) -> ASGIApp:
         """Put the guard in front of the app."""

@@ -83,9 +83,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> JSONResponse:
-        answer = make_answer(error.status_code, Reason.UNKNOWN_PATH, f"{error.detail}.")
-        if error.status_code == 405:
-            answer.headers["Allow"] = ", ".join(sorted(_list_methods(app, request)))
+        if error.status_code != 405:
+            return make_answer(error.status_code, Reason.UNKNOWN_PATH, f"{error.detail}.")
+        methods = _list_methods(app, request)
+        answer = make_answer(405, Reason.METHOD_REFUSED, Reason.METHOD_REFUSED.sentence)
+        answer.headers["Allow"] = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         return answer
 
     # The server logs the error itself. Its text is not for the client.

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -96,12 +97,14 @@ class _LimitedConfig(uvicorn.Config):
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # it would otherwise log each malformed request
             access_log=False,
             server_header=False,
             backlog=_ACCEPTED_AT_ONCE,
             h11_max_incomplete_event_size=_HEADER_BYTES,
             timeout_graceful_shutdown=3,
         )
+        self.malformed_answer = app.malformed_answer
         self.most_connections = get_most_connections()
         self.waiting: dict[_LimitedProtocol, None] = {}
         """The connections that wait for the headers of a request, the longest waiting first."""
@@ -146,6 +149,21 @@ class _LimitedProtocol(H11Protocol):
         self._wait_for_headers()
         super().on_response_complete()
         self._follow_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Send the app's answer to bytes that are no request, unless an answer has begun. The route gets no more."""
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = self.config.malformed_answer
+            for event in (
+                h11.Response(status_code=answer.status_code, headers=answer.raw_headers, reason=b"Bad Request"),
+                h11.Data(data=answer.body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Wait for the client to read."""

@@ -19,8 +19,8 @@ _REASONS = {
     FailureCode.EMPTY: "empty_text challenge login_wall cookie_wall",
     # The server refused, could not be reached, or may not be asked.
     FailureCode.HTTP: (
-        "not_found soft_404 gone http_4xx http_5xx http_odd rate_limited network connection_lost dns host_gone"
-        " browser_busy max_retries bad_redirect redirect redirect_limit robots_blocked robots_unreachable"
+        "not_found soft_404 gone http_4xx http_5xx http_odd rate_limited network connection_lost dns certificate"
+        " host_gone browser_busy max_retries bad_redirect redirect redirect_limit robots_blocked robots_unreachable"
         " address_refused host_closed host_busy budget_spent incomplete source_removed deleted expired invalid_url"
         " offline shutdown busy database_lost redis_lost index_lost storage"
     ),

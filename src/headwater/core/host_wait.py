@@ -8,6 +8,7 @@ from headwater.core.text import format_distance
 
 _CAUSES = {
     Reason.DNS: "its name was not found",
+    Reason.CERTIFICATE: "its certificate is not valid",
     Reason.NETWORK: "the connection failed",
     Reason.TIMEOUT: "it did not answer in time",
     Reason.HTTP_5XX: "its robots.txt answered with an error",

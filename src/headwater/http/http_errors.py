@@ -30,7 +30,7 @@ def map_error(error: Exception, url: str) -> HeadwaterError:
 
 def cause_of(error: Exception) -> Exception:
     """Return the system error inside a library error, or the error itself."""
-    return getattr(error, "os_error", None) or error
+    return getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
 
 
 def _describe(error: Exception, cause: Exception) -> tuple[Reason, str]:
@@ -40,6 +40,8 @@ def _describe(error: Exception, cause: Exception) -> tuple[Reason, str]:
         return Reason.TIMEOUT, "no whole response within the time limit"
     if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
         return Reason.DNS, f"the name could not be resolved ({_detail(cause)})"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Reason.CERTIFICATE, f"the certificate is not valid ({cause.verify_message})"
     if isinstance(error, BadEncoding):
         return Reason.BAD_ENCODING, f"the body could not be decompressed ({_detail(error)})"
     if isinstance(error, aiohttp.ClientPayloadError):

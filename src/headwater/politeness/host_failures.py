@@ -14,7 +14,7 @@ _FIRST_WAIT = timedelta(minutes=10)
 _LONGEST_WAIT = timedelta(hours=24)
 _GONE_AFTER = timedelta(days=7)
 _GONE_FAILURES = 8  # Headwater may have been stopped for most of these days
-_NO_ANSWER = frozenset({Reason.DNS, Reason.NETWORK, Reason.TIMEOUT})
+_NO_ANSWER = frozenset({Reason.DNS, Reason.CERTIFICATE, Reason.NETWORK, Reason.TIMEOUT})
 _LONG_WAIT = timedelta(minutes=1)
 
 
