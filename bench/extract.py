@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.extract_lists import mean, score_lists
 from bench.extract_pages import Page, read_pages
 from bench.extract_scores import ALL_KINDS, Found, score_corpora
 from bench.extract_training import KINDS, guess_held_out_kinds, held_out_texts, other_corpora_texts, read_lessons
@@ -63,13 +64,23 @@ async def measure(_server: str, folder: Path, steps: Steps, options: argparse.Na
                 advance(1)
     measured = {name: _measured(pages, of) for name, of in outputs.items()}
     if not options.peers:  # the learning needs programs of other projects
-        return [*_figures(measured, missing), Figure("held_out", "text: sites held out", None, note=missing)]
+        held_out = Figure("held_out", "text: sites held out", None, note=missing)
+        return [*_figures(measured, missing), held_out, *_list_figures()]
     with steps.step("learn without each page's site, then without its corpus", None):
         try:
             figures = await _learned_figures(pages, every, measured, missing)
         except Unavailable as error:
             figures = [Figure("held_out", "text: sites held out", None, note=str(error))]
-    return [*_figures(measured, missing), *figures]
+    return [*_figures(measured, missing), *figures, *_list_figures()]
+
+
+def _list_figures() -> list[Figure]:
+    """Return how well the entries of pages that list others are found. No other extractor reads lists."""
+    scores = score_lists()
+    return [
+        Figure(f"list_{name}", f"entries of lists: {name}", mean(by_page.values()) * 100, "%", Target(">=", 90))
+        for name, by_page in (("links", scores.links), ("titles", scores.titles))
+    ]
 
 
 async def _learned_figures(

@@ -35,6 +35,8 @@ OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name 
         (HOME | {"sitemap_hours": 12}, {Method.FEED: QUARTER, Method.SITEMAP: timedelta(hours=12)}),
         (FEED | {"poll_interval_minutes": 60}, {Method.FEED: timedelta(hours=1), Method.SITEMAP: SIX_HOURS}),
         (FEED | {"schedule": "0 6 * * *"}, {Method.FEED: None, Method.SITEMAP: SIX_HOURS}),
+        (HOME | {"ingestion_mode": "list"}, {Method.FEED: QUARTER}),
+        (HOME | {"ingestion_mode": "list", "schedule": "0 6 * * *"}, {Method.FEED: None}),
         (FEED | {"ingestion_mode": "spider"}, {Method.SPIDER: timedelta(days=1)}),
         (
             HOME | {"ingestion_mode": "both", "spider_hours": 48},
@@ -57,6 +59,7 @@ def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
         ("site_url", {"site_url": "a.example"}),
         ("sitemap_url", FEED | {"sitemap_url": "https://user:word@a.example/"}),
         ("ingestion_mode", FEED | {"ingestion_mode": "all"}),
+        ("site_url", FEED | {"ingestion_mode": "list"}),
         ("sitemap_hours", FEED | {"sitemap_hours": 0}),
         ("spider_hours", FEED | {"spider_hours": 1000}),
         ("spider_depth", FEED | {"spider_depth": 11}),

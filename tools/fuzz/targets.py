@@ -13,6 +13,7 @@ from headwater.core.json_values import parse_json
 from headwater.core.urls import host_of, identify, join_url, normalize_url
 from headwater.demo.build import _Builder
 from headwater.demo.sites import SITES
+from headwater.extraction.html.page_list import read_list
 from headwater.extraction.registry import normalize, normalize_as
 from headwater.feeds.links import classify_links, find_feed_links
 from headwater.feeds.parser import parse_feed
@@ -66,7 +67,7 @@ def _read_list(body: bytes) -> object:
 def _read_html(body: bytes) -> object:
     page = normalize_as("html_v1", body, _URL, _type(body))
     links = classify_links(body, _URL, _type(body), ["news.example.org"], [])
-    return [page, links, find_feed_links(body, _URL, _type(body))]
+    return [page, links, find_feed_links(body, _URL, _type(body)), read_list(body, _URL, _type(body))]
 
 
 def _read_xml(body: bytes) -> object:

@@ -37,7 +37,10 @@ def add(
     url: Annotated[str, typer.Argument(help="The address of a feed, or of a page of a site that has one.")],
     name: Annotated[str | None, typer.Option(help="The name of the source; by default its host.")] = None,
     mode: Annotated[
-        str, typer.Option(help="feed; spider follows the links of the site instead; both does both.")
+        str,
+        typer.Option(
+            help="feed; list reads the page as a list of others; spider follows its links; both: feed and spider."
+        ),
     ] = "feed",
     as_json: Json = False,
 ) -> None:

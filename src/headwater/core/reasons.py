@@ -83,6 +83,7 @@ class Reason(StrEnum):
     NOT_A_PDF = "not_a_pdf", PERMANENT, "The body was announced as a PDF but is not one."
     UNKNOWN_SCHEMA = "unknown_schema", PERMANENT, "The document is stored, but its schema is unknown."
     NOT_A_FEED = "not_a_feed", PERMANENT, "The answer is not a feed."
+    NO_LIST = "no_list", PERMANENT, "The page lists no entries."
     PARSE_FAILED = "parse_failed", PERMANENT, "The body could not be parsed."
     SOFT_404 = "soft_404", PERMANENT, "The page reports that it does not exist, although the server answered 200."
     LOGIN_WALL = "login_wall", PERMANENT, "The page requires a login."

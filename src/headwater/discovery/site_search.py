@@ -13,7 +13,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.results import FeedLink
-from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, FeedSearch, find_sitemaps, is_sitemap
+from headwater.sources.kinds.site_discovery import LEAST_LISTED, SITEMAP_PATHS, FeedSearch, find_sitemaps, is_sitemap
 from headwater.sources.run import Page
 from headwater.sources.visit import SiteVisit, VisitHttp
 
@@ -47,10 +47,10 @@ def start_visit() -> SiteVisit:
 
 
 async def search_site(http: VisitHttp, address: str, on_step: OnStep) -> FoundSite:
-    """Find the feed or the sitemap at an address, or the feed that its page leads to, or else the sitemap of the site.
+    """Find the feed or the sitemap at an address, or the feed, sitemap or list of entries that its page leads to.
 
     If the visit ends before the search, the result holds what is known so far, and the polls continue the search.
-    Raises Unreadable if the site has neither, and the error of the request if the address cannot be read.
+    Raises Unreadable if the site has none of them, and the error of the request if the address cannot be read.
     """
     on_step(f"Reading {address}")
     page = await http.get(address)
@@ -86,13 +86,22 @@ async def _search_from_page(http: VisitHttp, address: str, page: Page, why_not: 
         return FoundSite("sitemap_url", best, Method.SITEMAP, others=[FeedLink(url, "sitemap") for url in others])
     if search.waiting:
         raise search.waiting
+    on_step("There is no sitemap. Reading the page as a list")
+    if len((await page.entries()).entries) >= LEAST_LISTED:
+        return make_list(address)
     tried = ", ".join(urlsplit(url).path for url in search.tried)
     raise Unreadable(
         f"{why_not} It names none that works; none is at {tried}, and there is no sitemap in "
-        f"robots.txt or at {', '.join(SITEMAP_PATHS)}. To follow the links of its pages, use --mode spider.",
+        f"robots.txt or at {', '.join(SITEMAP_PATHS)}. The page lists no articles either. If another page "
+        "of the site does, add that page with --mode list. To follow the links of all pages, use --mode spider.",
         reason=Reason.NOT_A_FEED,
         url=address,
     )
+
+
+def make_list(address: str) -> FoundSite:
+    """Return the page at an address as a list of entries."""
+    return FoundSite("site_url", address, defaults={"ingestion_mode": "list"})
 
 
 def _describe_feed(address: str, feeds: list[FeedLink], *, is_certain: bool = True) -> FoundSite:

@@ -24,7 +24,7 @@ from headwater.db.sources import SourceItem as SourceItem
 from headwater.discovery.operations import explain_busy
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
-from headwater.discovery.site_search import FoundSite, OnStep, count_links, search_site, start_visit
+from headwater.discovery.site_search import FoundSite, OnStep, count_links, make_list, search_site, start_visit
 from headwater.discovery.trial import OnStage, Trial, TrialResult, make_visit_http
 from headwater.feeds.flaws import FeedFlaw
 from headwater.feeds.results import FeedLink
@@ -167,9 +167,11 @@ class LiveSourceOperations(SourceOperations):
     ) -> AddedSource:
         """Add the source at a URL and poll it: a feed, a sitemap, or the feed or sitemap that its page leads to.
 
+        A page without both that lists other pages is read as that list. The mode `list` reads it so in any case.
+
         Each address is read once. The operation sends at most 12 requests and takes at most a minute. If it then knows
-        the page and not yet the feed, it adds the source, and the polls continue. If the site has no feed and no
-        sitemap, the operation saves nothing. `on_step` gets a sentence before each step.
+        the page and not yet the feed, it adds the source, and the polls continue. If the site has nothing
+        of that, the operation saves nothing. `on_step` gets a sentence before each step.
         """
         if mode not in get_args(IngestionMode):
             raise BadRequest(f"There is no mode {mode!r}: choose {', '.join(get_args(IngestionMode))}.")
@@ -183,6 +185,8 @@ class LiveSourceOperations(SourceOperations):
         try:
             if mode == "spider":
                 links = await count_links(http, address, settings.get("article_patterns") or (), on_step)
+            elif mode == "list":
+                found = make_list(address)
             else:
                 found = await search_site(http, address, on_step)
         except HeadwaterError as error:

@@ -23,7 +23,7 @@ from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import RequestRate
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind, check_item, refuse_shared_paths
-from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
+from headwater.sources.kinds.site_discovery import LEAST_LISTED, find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http, Page, Run
 from headwater.sources.visit import SiteVisit, VisitHttp
@@ -165,8 +165,11 @@ class Trial:
             if not feeds:
                 sitemaps = await find_sitemaps(self.http, url)
                 found += [f"sitemap {sitemap}" for sitemap in sitemaps[:_SHOWN]]
-                command, what = ("add", "sitemap") if sitemaps else ("add --mode spider", "pages")
-                raise Unreadable(f"It has no feed; `headwater {command}` adds its {what}.", url=url)
+                listed = [] if sitemaps else (await (await self.http.get(url)).entries()).entries
+                found += [f"entry {entry.url} {entry.title}" for entry in listed[:_SHOWN]]
+                if sitemaps or len(listed) >= LEAST_LISTED:
+                    raise Unreadable("It has no feed; `headwater add` adds what it has.", url=url)
+                raise Unreadable("It has no feed; `headwater add --mode spider` adds its pages.", url=url)
             return await self.http.get(feeds[0].url)
 
     async def _test_kind(self, source: Source, kind: Kind, method: Method) -> None:

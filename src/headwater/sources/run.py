@@ -23,6 +23,7 @@ from headwater.core.redirect_history import Hop
 from headwater.core.run import RunCounters
 from headwater.core.source import FetchProfile, Method, RequestSettings
 from headwater.core.urls import host_of, normalize_url
+from headwater.extraction.html.page_list import PageList, read_list
 from headwater.feeds.body_description import looks_like_page
 from headwater.feeds.links import ClassifiedLinks, classify_links, find_feed_links
 from headwater.feeds.parser import parse_feed
@@ -71,6 +72,10 @@ class Page:
     async def feed(self) -> Feed:
         """Read the body as a feed."""
         return await self.sandbox.run(parse_feed, *self._content, returns=Feed)
+
+    async def entries(self) -> PageList:
+        """Read the body as a page that lists other pages."""
+        return await self.sandbox.run(read_list, *self._content, returns=PageList, seconds=_LINKS_SECONDS)
 
     async def looks_like_page(self) -> bool:
         """Return whether the body looks like an HTML page."""

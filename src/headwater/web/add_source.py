@@ -21,8 +21,9 @@ _MOST_SHOWN = 100  # of an import
 _LONGEST_AGAIN = 60_000  # characters of a list that the form shows again
 _MODES = {
     "feed": "its feed or sitemaps",
+    "list": "this page, as a list of others",
     "spider": "the links of its pages",
-    "both": "both",
+    "both": "its feed and the links of its pages",
 }
 Url = Annotated[str, Form(max_length=_LONGEST_URL)]
 Name = Annotated[str, Form(max_length=100)]

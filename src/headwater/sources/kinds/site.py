@@ -1,4 +1,4 @@
-"""Sites: a feed, sitemaps, or pages that a spider follows. The feed method is here."""
+"""Sites: a feed, sitemaps, a page that lists others, or pages that a spider follows. Feeds and lists are here."""
 
 import contextlib
 import re
@@ -22,7 +22,7 @@ from headwater.sources.kinds.site_sitemaps import Sitemaps
 from headwater.sources.kinds.site_spider import Spider
 from headwater.sources.run import Page, Run, make_validators, save_validators, set_or_remove
 
-IngestionMode = Literal["feed", "spider", "both"]
+IngestionMode = Literal["feed", "list", "spider", "both"]
 _MOST_PATTERNS = 20
 _LONGEST_PATTERN = 200
 # A repetition of a repetition, such as (a+)+, takes extremely long on an address that almost matches.
@@ -36,9 +36,9 @@ _RANGES = (
 
 
 class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A site that is read by its feed, its sitemaps or its pages. One of the three URLs is required."""
+    """A site that is read by its feed, its sitemaps, a list or its pages. One of the three URLs is required."""
 
-    site_url: str | None = None  # its home page
+    site_url: str | None = None  # its home page, or the page that lists its pages
     feed_url: str | None = None  # None: found from the home page
     sitemap_url: str | None = None  # None: found in robots.txt or at common addresses
     ingestion_mode: IngestionMode = "feed"  # "feed" includes the sitemaps
@@ -66,11 +66,15 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if value is not None and not low <= value <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
         _check_patterns(self.article_patterns)
+        if self.ingestion_mode == "list" and not self.site_url:
+            raise ValueError("site_url: missing; the mode list reads this page")
         if self.schedule and Method.FEED not in self.methods(timedelta(0)):
             raise ValueError("schedule: applies to the feed, and this site is read without one")
 
     def methods(self, interval: timedelta) -> Intervals:
         """Return the methods of its mode. The sitemaps are always among those of a feed."""
+        if self.ingestion_mode == "list":
+            return super().methods(interval)
         methods: dict[Method, timedelta | None] = {}
         if self.ingestion_mode != "spider":
             if self.feed_url or self.site_url:
@@ -83,6 +87,8 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def discover(self, run: Run) -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield the results of one method."""
         match run.method:
+            case Method.FEED if self.ingestion_mode == "list":
+                return read_page_list(run, self.home)
             case Method.FEED:
                 return read_feed(run, self.feed_url, self.site_url)
             case Method.SITEMAP:
@@ -130,6 +136,26 @@ async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> Asy
     run.requested_delay = read_requested_delay(page.response.headers, state.get("ttl"), run.now)
     if page.hops or "moved" in state:
         _update_redirect(run, url, page)
+
+
+async def read_page_list(run: Run, url: str) -> AsyncIterator[Item]:
+    """Yield the pages that a page lists. Yield nothing if the page has not changed, unless the run is full.
+
+    Without a date, an item is as old as our first sight of it. Raises Unreadable if the page lists nothing.
+    """
+    state = run.state
+    page = await run.http.get(url, headers={} if run.is_full else make_validators(state))
+    if not page.not_modified:
+        body_hash = page.body_hash
+        if run.is_full or body_hash != state.get("body_hash"):
+            found = await page.entries()
+            if not found.entries:
+                raise Unreadable("The page lists no entries.", reason=Reason.NO_LIST, url=url)
+            state["title"] = found.title
+            for entry in found.entries:
+                yield Item(entry.url, entry.title, entry.published_at)
+        save_validators(state, page.response, body_hash)
+    run.requested_delay = read_requested_delay(page.response.headers, None, run.now)
 
 
 async def _find_feed(run: Run, home: str) -> str:

@@ -14,6 +14,7 @@ FEED_PATHS = (
     *("/feed.atom", "/feeds/posts/default"),
 )
 SITEMAP_PATHS = ("/sitemap.xml", "/sitemap_index.xml", "/news-sitemap.xml")
+LEAST_LISTED = 5  # entries of a page that is added as a list unasked; a page with a few links is none
 _MOST_TRIED = 20
 _COMMENTS = ("comment", "kommentar", "comentario", "commenti")
 
