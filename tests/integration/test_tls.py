@@ -32,7 +32,7 @@ async def test_a_host_with_a_certificate_that_is_not_trusted_gets_no_request_and
             assert host.failure == Reason.CERTIFICATE
 
             trust(certificate, monkeypatch)
-            await frontier.release_host("secure.test")
+            await frontier.open_host("secure.test")
             assert await harness.fetch(PAGE) == {PAGE: Reason.STORED}
             assert site.visits(PAGE) == 1
 
