@@ -46,7 +46,15 @@ GET /documents/{document_id}/diff read
 GET /documents/{document_id}/markdown read
 GET /documents/{document_id}/raw read
 GET /documents/{document_id}/trace read
+GET /feed-addresses admin
+POST /feed-addresses admin
+DELETE /feed-addresses/{name} admin
+GET /feeds/category.{form} read
+GET /feeds/day/{day}.{form} read
+GET /feeds/saved/{name}.{form} read
 GET /feeds/search.{form} read
+GET /feeds/secret/{secret}.{form} open
+GET /feeds/source/{name}.{form} read
 GET /frontier/activity read
 GET /frontier/hosts read
 POST /frontier/hosts/release write
@@ -73,6 +81,11 @@ GET /ops/runs/{run_id} read
 GET /ops/settings admin
 GET /ops/system read
 GET /ready open
+GET /saved-searches read
+DELETE /saved-searches/{name} write
+GET /saved-searches/{name} read
+POST /saved-searches/{name} write
+PUT /saved-searches/{name} write
 GET /scraping/{source}/handoffs read
 POST /scraping/{source}/sync write
 GET /search read

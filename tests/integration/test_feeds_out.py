@@ -1,5 +1,6 @@
 """Feeds of searches are read back as the documents are (spec 8.5, issue 23)."""
 
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
@@ -74,3 +75,114 @@ async def test_a_search_that_finds_nothing_is_an_empty_feed(address: str) -> Non
     feed = feedparser.parse((await get(f"{address}/feeds/search.atom?q=zebra"))[2])
     assert (feed.bozo, feed.entries) == (False, [])
     assert (await get(f"{address}/feeds/search.rss?q=zebra"))[0] == 422
+
+
+async def read_both(address: str, path: str, query: str = "") -> tuple[Any, Any]:
+    """Return a feed as feedparser reads its Atom, and its JSON."""
+    status, _, atom = await get(f"{address}/feeds/{path}.atom{query}")
+    assert status == 200
+    feed = feedparser.parse(atom)
+    assert (feed.bozo, feed.version) == (False, "atom10")
+    return feed, json.loads((await get(f"{address}/feeds/{path}.json{query}"))[2])
+
+
+@pytest.fixture
+async def saved(address: str) -> str:
+    """The address of an API with a saved search."""
+    assert (await post(f"{address}/saved-searches/rivers", {"words": "river"}))[0] == 201
+    return address
+
+
+async def post(url: str, body: object) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_feeds_of_sources_and_saved_searches_have_their_documents(saved: str) -> None:
+    """Both forms have the same entries with the same ids, and ids do not depend on the feed."""
+    _, _, all_of_them = await get(f"{saved}/feeds/search.json?q=site:test")
+    ids = {item["url"]: item["id"] for item in json.loads(all_of_them)["items"]}
+    for path, expected in (
+        ("source/manual", set(PAGES)),
+        ("saved/rivers", {"http://en.test/river", "http://en.test/budget"}),
+    ):
+        atom, as_json = await read_both(saved, path, "?full=true")
+        found = {entry.link: entry.id for entry in atom.entries}
+        assert found == {item["url"]: item["id"] for item in as_json["items"]}
+        assert found == {url: one for url, one in ids.items() if url in expected}
+        texts = {item["url"]: item["content_text"].split() for item in as_json["items"]}
+        assert {entry.link: entry.content[0].value.split() for entry in atom.entries} == texts
+
+
+async def test_the_feed_of_a_day_has_its_items(saved: str) -> None:
+    _, _, body = await get(f"{saved}/daily/2026-03-01?limit=500")
+    day = json.loads(body)
+    assert len(day["items"]) > 1
+    atom, as_json = await read_both(saved, "day/2026-03-01")
+    assert {entry.link for entry in atom.entries} == {item["url"] for item in day["items"]}
+    assert [entry.id for entry in atom.entries] == [item["id"] for item in as_json["items"]]
+    assert all(item["content_text"] for item in as_json["items"])
+    assert (await read_both(saved, "day/2026-03-05"))[0].entries == []
+
+
+async def test_every_feed_answers_304_and_refuses_what_does_not_exist(saved: str) -> None:
+    for path in ("day/2026-03-01.atom", "source/manual.json", "saved/rivers.atom", "category.json?category=news"):
+        status, headers, _ = await get(f"{saved}/feeds/{path}")
+        assert status == 200, path
+        again = await get(f"{saved}/feeds/{path}", **{"If-None-Match": headers["ETag"]})
+        assert (again[0], again[2]) == (304, b"")
+    for path, reason in (
+        ("day/yesterday.atom", "bad_request"),
+        ("day/2026-02-30.atom", "bad_request"),
+        ("source/none.atom", "unknown_source"),
+        ("saved/none.json", "unknown_saved_search"),
+    ):
+        assert json.loads((await get(f"{saved}/feeds/{path}"))[2])["error"]["reason"] == reason
+
+
+async def test_a_secret_address_needs_no_token_until_it_is_removed(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Reading needs a token here. The address is stored as a hash, and the feed does not repeat its secret part."""
+    site.answers.update(PAGES)
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN, allowed_hosts=("news.example",))
+    async with open_harness(settings) as harness:
+        await harness.fetch(*PAGES)
+        async with open_api(settings) as api:
+            assert (await get(f"{api.base}/feeds/source/manual.atom"))[0] == 401
+            new = {"name": "reader", "kind": "source", "value": "manual", "with_text": True}
+            status, added = await post(f"{api.base}/feed-addresses", new)
+            assert status == 201
+            status, headers, body = await get(api.base + added["path"])
+            assert (status, len(feedparser.parse(body).entries)) == (200, len(PAGES))
+            secret = added["path"].split("/")[-1].removesuffix(".atom")
+            assert len(secret) == 43
+            assert secret.encode() not in body
+            again = await get(api.base + added["path"], **{"If-None-Match": headers["ETag"]})
+            assert again[0] == 304
+            as_json = await get(api.base + added["path"].replace(".atom", ".json"))
+            assert len(json.loads(as_json[2])["items"]) == len(PAGES)
+            ((digest, used),) = await harness.rows("SELECT digest, last_used_at IS NOT NULL FROM feed_addresses")
+            assert (digest, used) == (hashlib.sha256(secret.encode()).digest(), True)
+            listed = await get(f"{api.base}/feed-addresses", Authorization=f"Bearer {TOKEN}")
+            assert secret not in listed[2].decode()
+            assert (await post(f"{api.base}/feed-addresses", new))[1]["error"]["reason"] == "feed_address_exists"
+            for wrong in (f"/feeds/secret/{secret[:-1]}.atom", "/feeds/secret/x.json", "/feeds/secret/%00.atom"):
+                status, _, answer = await get(api.base + wrong)
+                assert (status, json.loads(answer)["error"]["reason"]) == (404, "unknown_feed_address")
+            assert (await api.request("DELETE", "/feed-addresses/reader"))[0] == 200
+            assert (await get(api.base + added["path"]))[0] == 404
+            assert (await api.request("DELETE", "/feed-addresses/reader"))[0] == 404
+
+
+async def test_an_address_of_nothing_is_not_made(saved: str) -> None:
+    for kind, value, reason in (
+        ("source", "none", "unknown_source"),
+        ("saved", "none", "unknown_saved_search"),
+        ("day", "soon", "bad_request"),
+        ("category", "", "bad_request"),
+    ):
+        status, answer = await post(f"{saved}/feed-addresses", {"name": "one", "kind": kind, "value": value})
+        assert status in (404, 422)
+        assert answer["error"]["reason"] == reason

@@ -21,6 +21,9 @@ QUERIES: list[tuple[str, tuple[object, ...]]] = [
     ("position_before", (NOW - timedelta(days=9),)),
     ("position_before", (NOW - timedelta(minutes=5),)),
     ("return_expired_deliveries", (NOW, 500)),
+    ("lock_watching_receiver", (500, 1000)),
+    ("next_changed_documents", (1000, 500)),
+    ("report_matches", (3, 1000, 1500, [1, 2], NOW)),
 ]
 
 
@@ -35,6 +38,15 @@ async def fill(database: Database, changes: int) -> None:
             "VALUES ('hook', 'http://a.test/', sha256(''), '{document.ready}', $1, $2), "
             "('jobs', 'http://a.test/', sha256(''), '{job.failed}', 1, $2)",
             changes // 2 + 400,
+            NOW,
+        )
+        await connection.execute(
+            "INSERT INTO saved_searches (name, words, created_at) VALUES ('floods', 'flood', $1)",
+            NOW,
+        )
+        await connection.execute(
+            "INSERT INTO webhooks (name, url, secret, events, search_id, position, created_at) "
+            "VALUES ('watcher', 'http://a.test/', sha256(''), '{document.ready}', 1, 1000, $1)",
             NOW,
         )
         await connection.execute(
@@ -63,7 +75,9 @@ async def test_no_query_reads_more_pages_when_there_are_more_changes(database: D
     plans: dict[int, dict[tuple[str, str, str], Explained]] = {}
     for changes in (5_000, 100_000):
         async with database.connection() as connection:
-            await connection.execute("TRUNCATE changes, webhooks, deliveries, delivery_log RESTART IDENTITY")
+            await connection.execute(
+                "TRUNCATE changes, webhooks, deliveries, delivery_log, saved_searches, reported_documents RESTART IDENTITY"
+            )
         await fill(database, changes)
         plans[changes] = {
             (name, str(arguments), mode): await explain(database, name, *arguments, mode=mode)

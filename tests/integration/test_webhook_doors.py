@@ -23,6 +23,7 @@ PUBLIC = {"name", "url", "events", "enabled", "waiting", "waiting_since", "parke
     "not_before",
     "delivered_at",
     "created_at",
+    "search",
 }
 
 

@@ -20,6 +20,7 @@ from headwater.api.days import add_days, add_runs
 from headwater.api.docs import add_docs
 from headwater.api.documents import add_documents
 from headwater.api.errors import add_error_handlers
+from headwater.api.feeds import add_feeds, add_saved_searches
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
@@ -95,8 +96,18 @@ def make_app(operations: Operations) -> FastAPI:
     add_error_handlers(app)
     add_docs(app)
     _add_health(app, operations)
-    readers = (add_documents, add_days, add_changes)
-    writers = (add_sources, add_runs, add_frontier, add_watches, add_handoffs, add_webhooks, add_system, add_tokens)
+    readers = (add_documents, add_days, add_feeds, add_changes)
+    writers = (
+        add_sources,
+        add_runs,
+        add_frontier,
+        add_watches,
+        add_handoffs,
+        add_saved_searches,
+        add_webhooks,
+        add_system,
+        add_tokens,
+    )
     for add_routes in (*readers, *writers):
         add_routes(app, operations)
     return app

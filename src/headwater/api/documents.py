@@ -2,13 +2,12 @@
 
 from typing import Annotated, Literal
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Response
 
 from headwater.api.common import ADMIN, Content, attach
 from headwater.app.operations import Operations
 from headwater.core.record import RowId
 from headwater.documents.operations import DocumentDiff, DocumentLeads, DocumentPage
-from headwater.search.feed import ATOM_TYPE, JSON_TYPE, is_unchanged, make_tag, write_atom, write_json
 from headwater.search.operations import LONGEST_QUERY, Hits
 
 _TAG = "reading"
@@ -61,23 +60,6 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
     ) -> DocumentDiff:
         """Compare two revisions of a document by paragraphs and words."""
         return await documents.diff(document_id, before, after)
-
-    @app.get("/feeds/search.{form}", tags=[_TAG], response_class=Response)
-    async def search_feed(
-        request: Request,
-        form: Literal["atom", "json"],
-        q: Annotated[str, Query(min_length=1, max_length=LONGEST_QUERY, description="As of `/search`.")],
-        only: Content,
-        limit: Annotated[int, Query(ge=1, le=100)] = 50,
-        full: Annotated[bool, Query(description="Whether entries have the whole text.")] = False,
-    ) -> Response:
-        """Return the newest documents that match a search, as Atom 1.0 or JSON Feed 1.1. 304 if nothing changed."""
-        feed = await operations.search.make_feed(q, only, address=str(request.url), limit=limit, with_text=full)
-        body, kind = (write_atom(feed), ATOM_TYPE) if form == "atom" else (write_json(feed), JSON_TYPE)
-        headers = {"ETag": make_tag(body)}
-        if is_unchanged(headers["ETag"], request.headers.get("if-none-match")):
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type=kind, headers=headers)
 
     @app.get("/search", tags=[_TAG])
     async def search(

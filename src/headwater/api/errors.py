@@ -31,7 +31,8 @@ _STATUS = {
     Reason.HOST_REFUSED: 421,
     Reason.TOKEN_FAILURES: 429,
     **dict.fromkeys((Reason.HOST_IN_USE, Reason.HOST_BUSY, Reason.RUN_UNDER_WAY), 409),
-    **dict.fromkeys((Reason.NOT_FAILED, Reason.SOURCE_EXISTS, Reason.WEBHOOK_EXISTS, Reason.TOKEN_EXISTS), 409),
+    **dict.fromkeys((reason for reason in Reason if reason.endswith("_exists")), 409),
+    Reason.NOT_FAILED: 409,
     **dict.fromkeys((Reason.HANDOFFS_MISSING, Reason.DATABASE_UNREACHABLE, Reason.SHUTDOWN, Reason.BUSY), 503),
 }
 _HEADERS = {

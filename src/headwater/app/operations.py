@@ -28,6 +28,8 @@ from headwater.explain.operations import Why, explain
 from headwater.frontier.operations import FrontierOperations
 from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
+from headwater.notify.feeds import FeedOperations
+from headwater.notify.operations import FeedAddressOperations, SavedSearchOperations
 from headwater.sandbox.pool import make_sandbox
 from headwater.search.operations import SearchOperations
 from headwater.sources.operations import SourceOperations
@@ -55,6 +57,9 @@ class LocalOperations:
         self.changes = ChangeOperations(context)
         self.webhooks: WebhookOperations = WebhookOperations(context)
         self.tokens: TokenOperations = TokenOperations(context)
+        self.saved_searches = SavedSearchOperations(context)
+        self.feeds = FeedOperations(context, self.search, self.days)
+        self.feed_addresses = FeedAddressOperations(context, self.feeds)
 
     def now(self) -> datetime:
         """Return the time of the database, by which all doors show and compare times."""

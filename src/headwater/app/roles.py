@@ -23,6 +23,7 @@ from headwater.changes.outbox import DelivererRole
 from headwater.core.settings import Settings
 from headwater.db.context import MigrateWhen, open_database_context
 from headwater.fetching.pool import FetchPool
+from headwater.notify.matching import MatcherRole
 from headwater.search.feeder import IndexRole
 
 log = structlog.get_logger()
@@ -156,6 +157,7 @@ def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics)
         made.append(SchedulerRole(runtime, metrics.count_poll))
     if RoleName.DELIVERER in roles:
         made.append(DelivererRole(runtime.outbox, metrics.count_delivery))
+        made.append(MatcherRole(runtime.matcher))
         if runtime.index_feeder:
             made.append(IndexRole(runtime.index_feeder, on_sent=metrics.count_indexed))
     if RoleName.MAINTENANCE in roles:

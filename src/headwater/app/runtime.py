@@ -21,11 +21,13 @@ from headwater.discovery.runs import Runner
 from headwater.fetching.fetcher import Fetcher
 from headwater.http import user_agents
 from headwater.http.guard import AddressGuard
+from headwater.notify.matching import SearchMatcher
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox, make_sandbox
 from headwater.search.feeder import IndexFeeder
 from headwater.search.index_client import open_index
+from headwater.search.operations import SearchOperations
 from headwater.storage.folder import Corpus
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ class Runtime:
     def outbox(self) -> Outbox:
         """The deliveries of changes to webhooks."""
         return Outbox(self.context, self.webhook_sender)
+
+    @property
+    def matcher(self) -> SearchMatcher:
+        """The matcher of new changes with saved searches."""
+        return SearchMatcher(self.context, SearchOperations(self.context))
 
     @property
     def canonical_runner(self) -> CanonicalRunner:

@@ -17,7 +17,7 @@ from headwater.core.record import extend, record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
-from headwater.db import changes
+from headwater.db import changes, saved_searches
 from headwater.db.changes import Change, Delivery, Event, Receiver
 from headwater.db.changes import DeliveryStatus as DeliveryStatus
 from headwater.db.changes import Webhook as Webhook
@@ -52,6 +52,8 @@ class NewWebhook:
     """By default all: `document.ready`, `document.deleted`, `job.failed`."""
     since: str | None = None
     """The cursor, day or time of the first change to deliver; by default now."""
+    search: str | None = None
+    """A saved search: only documents that match it are delivered, and then all their changes. By default all."""
 
 
 @record
@@ -197,11 +199,20 @@ class WebhookOperations:
         """Add a webhook. The result has the secret that signs its deliveries, which is never shown again."""
         receiver = Receiver(_check_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
         events = _check_events(new.events)
+        search_id = await self._find_search(new.search) if new.search is not None else None
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
-        added = await self._database.run(changes.add_webhook, receiver, events, after=after, now=self._clock.now())
+        added = await self._database.run(
+            changes.add_webhook, receiver, events, search_id=search_id, after=after, now=self._clock.now()
+        )
         if not added:
             raise OperatorError(f"There is already a webhook named {receiver.name}.", reason=Reason.WEBHOOK_EXISTS)
         return extend(await self.get(receiver.name), AddedWebhook, secret=format_secret(receiver.secret))
+
+    async def _find_search(self, name: str) -> int:
+        found = await self._database.run(saved_searches.find_saved_search_id, make_storable(name))
+        if found is None:
+            raise OperatorError(f"There is no saved search {redact(name)}.", reason=Reason.UNKNOWN_SAVED_SEARCH)
+        return found
 
     async def list_webhooks(self, name: str | None = None) -> list[Webhook]:
         """List webhooks by name, all or the one with a name."""

@@ -21,6 +21,7 @@ from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
+from headwater.cli.saved_searches import feed_address_app, saved_search_app
 from headwater.cli.search import search_app
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
@@ -59,7 +60,9 @@ for group, name, panel in (
     (frontier_app, "frontier", RUN),
     (canonical_app, "canonical", RUN),
     (handoff_app, "handoff", RUN),
+    (saved_search_app, "saved-search", RUN),
     (webhook_app, "webhook", RUN),
+    (feed_address_app, "feed-address", LOOK_AFTER),
     (document_app, "document", LOOK_AFTER),
     (token_app, "token", LOOK_AFTER),
     (migrate_app, "migrate", LOOK_AFTER),

@@ -76,12 +76,13 @@ def add(
         list[str] | None, typer.Option(help="document.ready, document.deleted or job.failed; by default all.")
     ] = None,
     since: Annotated[str | None, typer.Option(help="A cursor, a day or a time (UTC); by default now.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only documents that match this saved search.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add a webhook, and show the secret that signs its deliveries. The secret is never shown again."""
     from headwater.changes.operations import NewWebhook
 
-    new_webhook = NewWebhook(name, url, event or None, since)
+    new_webhook = NewWebhook(name, url, event or None, since, search)
     added = run_local(lambda operations: operations.webhooks.add(new_webhook), creates=True)
     if as_json:
         print_json(added)
@@ -113,7 +114,8 @@ def show_webhook(name: Name, as_json: Json = False) -> None:
 def _print_webhook(webhook: "Webhook") -> None:
     console.print(f"[bold]{plain(webhook.name)}[/]  {plain(webhook.url)}")
     state = "enabled" if webhook.enabled else "[yellow]disabled[/]: its changes wait"
-    console.print(f"  {', '.join(webhook.events)}; {state}")
+    search = f"; the saved search {plain(webhook.search)}" if webhook.search else ""
+    console.print(f"  {', '.join(webhook.events)}{search}; {state}")
     since = f", the oldest since {webhook.waiting_since:%Y-%m-%d %H:%M:%S} UTC" if webhook.waiting_since else ""
     last = f"{webhook.delivered_at:%Y-%m-%d %H:%M:%S} UTC" if webhook.delivered_at else "never"
     console.print(f"  {webhook.waiting:,} waiting{since}; {webhook.parked:,} parked; last delivered {last}")

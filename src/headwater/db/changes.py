@@ -109,6 +109,8 @@ class Webhook:
     name: str
     url: str
     events: list[Event]
+    search: str | None
+    """The saved search that its documents match. Null: it gets all documents."""
     enabled: bool
     waiting: int
     """Changes that the receiver has not taken yet, counted up to 10,000."""
@@ -269,11 +271,17 @@ def _change(row: Any) -> Change:
 
 
 async def add_webhook(
-    connection: Connection, receiver: Receiver, events: Sequence[Event], *, after: int, now: datetime
+    connection: Connection,
+    receiver: Receiver,
+    events: Sequence[Event],
+    *,
+    search_id: int | None = None,
+    after: int,
+    now: datetime,
 ) -> bool:
     """Add a webhook for the changes after a position; return False if its name is taken."""
     parameters = (receiver.name, receiver.url, receiver.secret, list(events))
-    return await connection.fetchval(query("add_webhook"), *parameters, after, now) is not None
+    return await connection.fetchval(query("add_webhook"), *parameters, search_id, after, now) is not None
 
 
 async def remove_webhook(connection: Connection, name: str) -> bool:

@@ -188,18 +188,7 @@ async def search_documents(connection: Connection, request: SearchRequest) -> tu
     after_hit, prepared = request.after_hit, request.prepared
     rows = await connection.fetch(
         query("search_documents"),
-        prepared.wanted,
-        prepared.titled,
-        request.after,
-        request.before,
-        _mark("lang", request.languages),
-        _mark("source", request.source_ids),
-        _mark("site", request.sites),
-        request.unwanted_marks or None,
-        request.topics,
-        request.topic,
-        request.unwanted_topics,
-        request.last_document,
+        *_list_conditions(request),
         MOST_COUNTED + 1,
         _MOST_BY_TITLE,
         _MOST_RANKED_BY_TEXT,
@@ -219,6 +208,31 @@ async def search_documents(connection: Connection, request: SearchRequest) -> tu
     hits = [dict(row) for row in rows]
     total = max(hit.pop("total") for hit in hits)
     return total, [Ranked(**hit) for hit in hits if hit["id"] is not None]
+
+
+async def match_documents(connection: Connection, request: SearchRequest, ids: Collection[int]) -> set[int]:
+    """Return the documents among some that match a search. Call it in a transaction."""
+    await connection.execute(query("plan_for_search"))
+    rows = await connection.fetch(query("match_documents"), *_list_conditions(request), list(ids))
+    return {row["document_id"] for row in rows}
+
+
+def _list_conditions(request: SearchRequest) -> tuple[object, ...]:
+    """Return the arguments of the SQL function find_documents."""
+    return (
+        request.prepared.wanted,
+        request.prepared.titled,
+        request.after,
+        request.before,
+        _mark("lang", request.languages),
+        _mark("source", request.source_ids),
+        _mark("site", request.sites),
+        request.unwanted_marks or None,
+        request.topics,
+        request.topic,
+        request.unwanted_topics,
+        request.last_document,
+    )
 
 
 async def show_hits(connection: Connection, ids: Collection[int], request: SearchRequest) -> dict[int, Found]:

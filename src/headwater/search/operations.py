@@ -6,7 +6,7 @@ from datetime import datetime
 
 import structlog
 
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID, record
 from headwater.core.search_query import LONGEST_QUERY as LONGEST_QUERY
@@ -33,7 +33,7 @@ from headwater.search.index_format import ALIAS, make_search
 _CURSOR_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _PAGE = 200  # documents to index at once
 _COUNT_TO = 10_000
-_LEAD = 500  # characters
+LEAD_CHARACTERS = 500
 _REFUSED_SHOWN = 20
 log = structlog.get_logger()
 OnProgress = Callable[[int, int], None]
@@ -128,14 +128,34 @@ class SearchOperations:
         )
 
     async def make_feed(
-        self, words: str, only: ContentFilter | None = None, *, address: str, limit: int = 50, with_text: bool = False
+        self,
+        words: str,
+        only: ContentFilter | None = None,
+        *,
+        address: str,
+        title: str | None = None,
+        limit: int = 50,
+        with_text: bool = False,
     ) -> DocumentFeed:
         """Return a feed of the documents that match a search, the newest first."""
         found = await self.find(words, only, limit=limit, newest_first=True)
         ids = [hit.id for hit in found.hits]
-        rows = await self._context.database.run(search.feed_documents, ids, _LEAD, with_text=with_text)
+        rows = await self._context.database.run(search.feed_documents, ids, LEAD_CHARACTERS, with_text=with_text)
         documents = [FeedDocument(**rows[one]) for one in ids if one in rows]
-        return DocumentFeed(f"Headwater: {words}", address, documents)
+        return DocumentFeed(f"Headwater: {title or words}", address, documents)
+
+    async def match(
+        self, connection: Connection, words: str, only: ContentFilter, document_ids: Collection[int]
+    ) -> set[int]:
+        """Return the documents among some that match a search. Call it in a transaction."""
+        if not document_ids:
+            return set()
+        try:
+            chosen = await prepare_filter(connection, only)
+        except OperatorError:
+            return set()  # its source was removed
+        request = await self._prepare(connection, parse_query(words), chosen, None, 1, newest_first=True)
+        return await search.match_documents(connection, request, document_ids) if request else set()
 
     async def get_index(self) -> IndexStatus:
         """Return the state of the index in Elasticsearch or OpenSearch, and the documents that it refused."""

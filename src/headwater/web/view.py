@@ -40,6 +40,7 @@ class NavigationEntry:
 NAVIGATION = (
     NavigationEntry("today", "Today", "/today"),
     NavigationEntry("search", "Search", "/search"),
+    NavigationEntry("saved", "Saved", "/saved-searches"),
     NavigationEntry("why", "Why", "/why"),
     NavigationEntry("sources", "Sources", "/sources"),
     NavigationEntry("frontier", "Frontier", "/frontier"),

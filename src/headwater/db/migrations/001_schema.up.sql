@@ -681,6 +681,29 @@ END $$;
 CREATE TRIGGER record_changed AFTER UPDATE ON documents REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
     FOR EACH STATEMENT EXECUTE FUNCTION record_changed_documents();
 
+-- Searches that receivers watch and feeds show.
+CREATE TABLE saved_searches (
+    id          int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name        text NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
+    words       text NOT NULL,
+    source      text,                   -- these four restrict the search further
+    category    text,
+    topic       text,
+    language    text,
+    created_at  timestamptz NOT NULL
+);
+
+-- Addresses of feeds for readers that cannot send a token.
+CREATE TABLE feed_addresses (
+    name          text PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
+    digest        bytea NOT NULL UNIQUE CHECK (octet_length(digest) = 32),  -- SHA-256 of the secret part
+    kind          text NOT NULL CHECK (kind IN ('day', 'source', 'category', 'search', 'saved')),
+    value         text NOT NULL,
+    with_text     boolean NOT NULL,
+    created_at    timestamptz NOT NULL,
+    last_used_at  timestamptz     -- written at most once a minute
+);
+
 -- Receivers of changes.
 CREATE TABLE webhooks (
     id              int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -688,6 +711,7 @@ CREATE TABLE webhooks (
     url             text NOT NULL,
     secret          bytea NOT NULL CHECK (octet_length(secret) = 32),
     events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'document.deleted', 'job.failed']),
+    search_id       int REFERENCES saved_searches ON DELETE CASCADE,    -- it gets only documents that match
     enabled         boolean NOT NULL DEFAULT true,
     position        bigint NOT NULL,    -- all changes up to this position have become deliveries
     failures        int NOT NULL DEFAULT 0 CHECK (failures >= 0),   -- attempts in a row that failed, of any delivery
@@ -696,6 +720,14 @@ CREATE TABLE webhooks (
     not_before      timestamptz,        -- no attempt is made earlier
     delivered_at    timestamptz,        -- when it last accepted a delivery
     created_at      timestamptz NOT NULL
+);
+CREATE INDEX webhooks_search ON webhooks (search_id) WHERE search_id IS NOT NULL;
+
+-- The documents that a receiver with a search has got.
+CREATE TABLE reported_documents (
+    webhook_id   int NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    document_id  bigint NOT NULL,       -- it may be deleted
+    PRIMARY KEY (webhook_id, document_id)
 );
 
 -- The outbox of a webhook: a limited number of pending and parked deliveries, and the deliveries of the last days.

@@ -118,6 +118,14 @@ SELECT counted.total, p.document_id AS id, p.is_best, p.score
 FROM (SELECT count(*) AS total FROM body) counted LEFT JOIN page p ON true
 ORDER BY p.is_best DESC, p.score DESC, p.document_id DESC
 
+-- name: match_documents
+-- The documents among some that match. Each is read by its id. $1 to $12: the arguments of find_documents, $13 ids
+SELECT f.document_id FROM unnest($13::bigint[]) AS given (id) CROSS JOIN LATERAL (
+    SELECT s.document_id
+    FROM find_documents($1::text::tsquery, $2::text::tsquery, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) s
+    WHERE s.document_id = given.id
+) f
+
 -- name: show_hits
 -- Documents with the places of words in them. $1 ids, $2 stems and $3 first characters to highlight, $4 how many characters of
 -- a text

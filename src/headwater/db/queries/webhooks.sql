@@ -1,6 +1,7 @@
 -- name: add_webhook
--- $1 name, $2 url, $3 secret, $4 events, $5 after this position, $6 now. Returns no row if the name is taken.
-INSERT INTO webhooks (name, url, secret, events, position, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+-- $1 name, $2 url, $3 secret, $4 events, $5 saved search or NULL, $6 after this position, $7 now. Returns no row if the name is
+-- taken.
+INSERT INTO webhooks (name, url, secret, events, search_id, position, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (name) DO NOTHING
 RETURNING id
 
@@ -22,10 +23,11 @@ SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 -- name: list_webhooks
 -- Webhooks and their state. Of the changes that have no delivery yet, at most $2 are counted and $3 are read.
 -- $1 name or NULL
-SELECT w.name, w.url, w.events, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
+SELECT w.name, w.url, w.events, s.name AS search, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
        coalesce(oldest.changed_at, ahead.oldest_at) AS waiting_since
 FROM webhooks w
+LEFT JOIN saved_searches s ON s.id = w.search_id
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE d.status = 'pending') AS pending, count(*) FILTER (WHERE d.status = 'parked') AS parked,
            min(d.position) FILTER (WHERE d.status = 'pending') AS first
@@ -52,7 +54,7 @@ SELECT id FROM webhooks WHERE enabled AND (not_before IS NULL OR not_before <= $
 SELECT id FROM webhooks WHERE name = $1 FOR NO KEY UPDATE
 
 -- name: fan_out
--- Make deliveries of changes, up to the room in each outbox. $1 webhook ids, $2 how many may be pending, $3 how many may be
+-- Make deliveries of changes, up to the room in each outbox; `report_matches` does it for receivers with a search. $1 webhook ids, $2 how many may be pending, $3 how many may be
 -- parked, $4 now, $5 how many changes to read. Returns, for each webhook that advanced, whether it has room left and there
 -- may be more changes.
 WITH room AS MATERIALIZED (
@@ -60,7 +62,7 @@ WITH room AS MATERIALIZED (
            CASE WHEN count(*) FILTER (WHERE d.status = 'parked') < $3
                 THEN greatest(0, $2 - count(*) FILTER (WHERE d.status = 'pending')) ELSE 0 END AS places
     FROM webhooks w LEFT JOIN deliveries d ON d.webhook_id = w.id AND d.status IN ('pending', 'parked')
-    WHERE w.id = ANY ($1::int[])
+    WHERE w.id = ANY ($1::int[]) AND w.search_id IS NULL
     GROUP BY w.id
 ), wanted AS MATERIALIZED (
     SELECT room.id AS webhook_id, c.position, c.url_id, c.event

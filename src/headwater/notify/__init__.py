@@ -1,0 +1,1 @@
+"""Saved searches, and what they and their receivers get: feeds, digests, alarms."""

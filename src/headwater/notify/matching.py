@@ -1,0 +1,67 @@
+"""Matches new changes with the saved searches that receivers watch, and makes deliveries of those that match.
+
+Each receiver has its place in the change feed. The work is bounded by the number of new changes: a search is evaluated
+for their documents only, and the corpus is never read.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from headwater.core.waiting import wait_for
+from headwater.db import saved_searches
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import AWAY, Connection
+from headwater.search.operations import SearchOperations
+
+log = structlog.get_logger()
+CHANGES_AT_ONCE = 500
+_MOST_STEPS = 50  # without a look at the signal to stop
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMatcher:
+    """Makes deliveries for receivers with a search."""
+
+    context: DatabaseContext
+    search: SearchOperations
+
+    async def match_all(self) -> int:
+        """Match the changes that no receiver with a search has passed yet. Returns how many deliveries were made."""
+        made = 0
+        for _ in range(_MOST_STEPS):
+            step = await self.context.database.transact(self._match_next)
+            if step is None:
+                break
+            made += step
+        return made
+
+    async def _match_next(self, connection: Connection) -> int | None:
+        """Match one batch of changes for the receiver that is most behind. None if no receiver is behind."""
+        receiver = await saved_searches.lock_watching_receiver(connection)
+        if receiver is None:
+            return None
+        to, documents = await saved_searches.next_changed_documents(connection, receiver.position, CHANGES_AT_ONCE)
+        matching = await self.search.match(connection, receiver.words, receiver.only, documents)
+        return await saved_searches.report_matches(connection, receiver, to, matching, self.context.clock.now())
+
+
+@dataclass(slots=True, eq=False)
+class MatcherRole:
+    """Matches changes every second."""
+
+    matcher: SearchMatcher
+    look_seconds: float = 1.0
+
+    async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
+        """Run until `stop`."""
+        while not stop.is_set():
+            try:
+                if made := await self.matcher.match_all():
+                    log.info("search.matched", deliveries=made)
+            except AWAY as error:
+                log.warning("search.match_failed", error=str(error))
+            except Exception:
+                log.exception("search.match_failed")
+            await wait_for(stop, self.look_seconds)
