@@ -76,7 +76,8 @@ async def test_no_query_reads_more_pages_when_there_are_more_changes(database: D
     for changes in (5_000, 100_000):
         async with database.connection() as connection:
             await connection.execute(
-                "TRUNCATE changes, webhooks, deliveries, delivery_log, saved_searches, reported_documents RESTART IDENTITY"
+                "TRUNCATE changes, webhooks, deliveries, delivery_log, saved_searches, reported_documents "
+                "RESTART IDENTITY"
             )
         await fill(database, changes)
         plans[changes] = {
