@@ -127,6 +127,19 @@ async def test_counts_times_and_documents_are_shown(filled: AppHarness, tmp_path
     assert "published 2026-03-12 " in found
 
 
+async def test_a_word_with_a_minus_is_excluded_and_an_option_that_does_not_exist_is_named(
+    filled: AppHarness, tmp_path: Path
+) -> None:
+    settings = program_settings(filled.runtime.context.settings)
+    given = {"cwd": tmp_path, **settings}
+    found = await asyncio.to_thread(headwater, "search", "river", "-bin", "--json", **given)
+    both = await asyncio.to_thread(headwater, "search", "-bin", "river", "--json", **given)
+    assert json.loads(found.stdout)["total"] == json.loads(both.stdout)["total"] == 2
+    refused = await asyncio.to_thread(headwater, "search", "river", "--langauge", "fr", **given)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--langauge" in refused.stderr
+
+
 async def test_languages_are_plain_codes_and_regions_are_apart(filled: AppHarness, tmp_path: Path) -> None:
     """Spec 5.1, 4.4: a document, the change feed and `show` have `de` and `DE`, not `de-DE`."""
     document = (await filled.documents())["http://stadt.test/flut"]

@@ -12,6 +12,7 @@ from headwater.cli.bars import progress_bars
 from headwater.cli.common import Category, Json, Language, Since, Source, Topic, read_since, run_local
 from headwater.cli.output import print_result
 from headwater.cli.show import console, plain, visible
+from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +40,11 @@ search_app = typer.Typer(
 )
 
 
-@search_app.command(_FIND)
+@search_app.command(_FIND, context_settings={"ignore_unknown_options": True})  # `-word` excludes a word
 def find(
     words: Annotated[
         list[str],
-        typer.Argument(
-            help='Words, "a phrase", or, -not, site: source: category: topic: lang: before: after: title:. '
-            "Put -- before a first -not."
-        ),
+        typer.Argument(help='Words, "a phrase", or, -not, site: source: category: topic: lang: before: after: title:.'),
     ],
     source: Source = None,
     category: Category = None,
@@ -61,6 +59,9 @@ def find(
     """Search the documents, best first. --since compares the date of publication, or else of the text."""
     from headwater.search.operations import ContentFilter
 
+    for word in words:
+        if word.startswith("--"):
+            raise BadRequest(f"search has no option {word}. `headwater search find --help` lists its options.")
     query = " ".join(words)
     only = ContentFilter(source, category, topic, language, read_since(since))
     found = run_local(
