@@ -55,7 +55,6 @@ GET /feeds/saved/{name}.{form} read
 GET /feeds/search.{form} read
 GET /feeds/secret/{secret}.{form} open
 GET /feeds/source/{name}.{form} read
-GET /frontier/activity read
 GET /frontier/hosts read
 POST /frontier/hosts/release write
 GET /frontier/hosts/{host} read
@@ -75,6 +74,7 @@ POST /jobs/{job_id}/retry write
 GET /metrics read
 GET /openapi.json read
 POST /ops/doctor admin
+GET /ops/history read
 POST /ops/ingest write
 GET /ops/runs read
 GET /ops/runs/{run_id} read

@@ -1,11 +1,15 @@
 """The pages of the frontier and of hosts, without JavaScript (spec 8.4, 11.13)."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 
 import pytest
 
+from headwater.app.roles import RoleName
 from headwater.core.settings import Settings
+from headwater.history.recorder import mark_start, record_history
 from tests.api import TOKEN
+from tests.database_state import backdate
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_pages import check_page
 from tests.pages import Reader, open_reader
@@ -43,12 +47,22 @@ async def test_the_frontier_shows_states_and_failures_by_reason(reader: Reader) 
     assert listed.texts("td .badge") == ["dead"]
 
 
-async def test_the_frontier_draws_the_attempts_of_the_last_hour(reader: Reader, harness: AppHarness) -> None:
-    minutes = (await harness.operations.frontier.measure_hour()).minutes
-    assert (len(minutes), sum(one.done for one in minutes), sum(one.failed for one in minutes)) == (60, 1, 2)
+async def test_the_frontier_draws_its_history_with_restarts(reader: Reader, harness: AppHarness) -> None:
+    context = harness.runtime.context
+    await harness.execute("TRUNCATE history")
+    await backdate(harness, "fetch_log.finished_at", timedelta(minutes=5))
+    await mark_start(context, [RoleName.API])
+    await record_history(context.database, context.clock.now())
     shown = await reader.get("/ui/frontier")
-    assert "Attempts of the last hour 3" in shown.texts("h2")
-    assert len(shown.tree.css(".chart .plot .line")) == 2
+    check_page(shown)
+    described = dict(zip(shown.texts(".plot > title"), shown.texts(".plot > desc"), strict=True))
+    assert described["Attempts"].startswith("done: at most 1 at")
+    assert "failed: at most 2 at" in described["Attempts"]
+    assert "a rule forbids it: at most 1 at" in described["Failed attempts by class"]
+    assert len(shown.tree.css(".plot .mark-restart")) == len(described) == 4
+    for window in ("day", "month", "year"):
+        check_page(await reader.get(f"/ui/frontier?window={window}"))
+    assert (await reader.get("/ui/frontier?window=century")).status == 422
 
 
 async def test_urls_that_match_a_filter_are_queued_again(reader: Reader, harness: AppHarness) -> None:

@@ -1,9 +1,11 @@
 """Texts and addresses from outside on a page (spec 11.13)."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from headwater.search.operations import TextPart
 from headwater.web import charts, texts
@@ -96,9 +98,37 @@ def test_charts_escape_labels_and_mark_gaps_and_events() -> None:
     assert "<i>" not in drawn
     assert "\u202e" not in drawn
     assert drawn.count('class="mark mark-restart"') == 2  # in the chart and in the legend
-    (path,) = [part for part in drawn.split('class="line line-0" d="')[1:] if part.startswith("M44")]
-    assert path.partition('"')[0].count("M") == 2
+    path, _ = [part.partition('"')[0] for part in drawn.split('class="line line-0" d="')[1:]]
+    assert path.count("M") == 2
     assert "style=" not in drawn
+
+
+def test_a_chart_has_a_description_and_a_table_of_its_numbers() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(48)]
+    lines = [charts.Line("done", [1.0, 3.0] * 24), charts.Line("failed", [None] * 48)]
+    tree = LexborHTMLParser(charts.draw_columns(times, lines, label="x"))
+    assert [node.text() for node in tree.css("svg.plot > title")] == ["x"]
+    assert "at most 3 at 12:01, last 3" in tree.css("desc")[0].text()
+    assert [node.text() for node in tree.css("tbody tr:first-child > *")] == ["2026-03-12 12:00", "2", "-"]
+    assert len(tree.css("tbody tr")) == 24
+
+
+def test_marks_that_are_too_close_share_a_place() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(60)]
+    marks = [charts.Mark(NOW + timedelta(minutes=5, seconds=second), str(second)) for second in range(9)]
+    marks += [charts.Mark(NOW + timedelta(minutes=50), "later"), charts.Mark(NOW + timedelta(hours=2), "too late")]
+    tree = LexborHTMLParser(charts.draw_lines(times, [charts.Line("lag", [1.0] * 60)], label="lag", marks=marks))
+    titles = [node.text() for node in tree.css(".plot .mark title")]
+    assert len(titles) == 2
+    assert titles[0].splitlines()[-1] == "and 4 more"
+
+
+def test_columns_are_drawn_upon_each_other() -> None:
+    times = [NOW, NOW + timedelta(minutes=1)]
+    drawn = charts.draw_columns(times, [charts.Line("a", [15.0, 0.0]), charts.Line("b", [15.0, 30.0])], label="x")
+    first, second = [node.attributes["d"] or "" for node in LexborHTMLParser(drawn).css(".plot .column")]
+    assert re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", first) == [("140.0", "64.0")]
+    assert re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", second) == [("76.0", "64.0"), ("140.0", "128.0")]
 
 
 def test_charts_of_nothing_are_no_error() -> None:

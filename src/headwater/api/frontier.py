@@ -97,7 +97,6 @@ def _add_urls(app: FastAPI, frontier: FrontierOperations) -> None:
         return await frontier.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after)
 
     app.get("/frontier/stats", tags=[_TAG])(frontier.get_stats)
-    app.get("/frontier/activity", tags=[_TAG])(frontier.measure_hour)
 
     @app.post("/frontier/urls", tags=[_TAG])
     async def submit(new: NewUrls) -> SubmittedUrls:

@@ -1,4 +1,7 @@
-"""The maintenance role: rescue leases, repair hosts, queue watched pages, delete old logs. Also the clock role."""
+"""The maintenance role: rescue leases, repair hosts, queue watched pages, record history, delete old rows.
+
+Also the clock role.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,6 +21,7 @@ from headwater.documents.purge import continue_purges
 from headwater.frontier import rescue
 from headwater.frontier.watches import queue_due_pages, replan_pages
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
+from headwater.history.recorder import record_history
 
 log = structlog.get_logger()
 Rescuer = Callable[[DatabaseContext], Awaitable[int]]
@@ -104,6 +108,7 @@ class MaintenanceRole:
             lambda: remove_unused_files(self.context),
             self._purge,
             self._prune,
+            lambda: record_history(self.context.database, self.context.clock.now()),
         ):
             try:
                 await duty()

@@ -28,6 +28,7 @@ from headwater.explain.operations import Why, explain
 from headwater.frontier.operations import FrontierOperations
 from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
+from headwater.history.operations import HistoryOperations
 from headwater.notify.feeds import FeedOperations
 from headwater.notify.operations import FeedAddressOperations, SavedSearchOperations
 from headwater.sandbox.pool import make_sandbox
@@ -48,6 +49,7 @@ class LocalOperations:
         self.documents = DocumentOperations(context, self._open_sandbox)
         self.search = SearchOperations(context)
         self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority, save_page_items)
+        self.history = HistoryOperations(context)
         self.watches = WatchOperations(context, self.frontier)
         self.sources: SourceOperations = SourceOperations(context, self._open_sandbox)
         self.upkeep = UpkeepOperations(context)

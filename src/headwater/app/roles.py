@@ -23,6 +23,7 @@ from headwater.changes.outbox import DelivererRole
 from headwater.core.settings import Settings
 from headwater.db.context import MigrateWhen, open_database_context
 from headwater.fetching.pool import FetchPool
+from headwater.history.recorder import mark_start
 from headwater.notify.matching import MatcherRole
 from headwater.search.feeder import IndexRole
 
@@ -80,6 +81,7 @@ async def serve(
                 ) as context,
                 open_runtime(context) as runtime,
             ):
+                await mark_start(context, roles)
                 metrics = Metrics()
                 running = _make_roles(runtime, roles, metrics)
                 if listener:

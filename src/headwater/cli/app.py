@@ -19,6 +19,7 @@ from headwater.cli.demo import demo
 from headwater.cli.documents import diff, document_app, normalize, show_document, why
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
+from headwater.cli.history import history
 from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
 from headwater.cli.saved_searches import feed_address_app, saved_search_app
@@ -79,7 +80,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "runs": runs,
     },
     SOURCES: {"add": add, "ingest": ingest},
-    RUN: {"watch": watch, "demo": demo},
+    RUN: {"watch": watch, "history": history, "demo": demo},
     LOOK_AFTER: {
         "normalize": normalize,
         "verify": verify,

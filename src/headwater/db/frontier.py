@@ -15,7 +15,6 @@ from headwater.core.frontier import (
     UrlStatus,
 )
 from headwater.core.lease import Lease
-from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.record import record
 from headwater.db import sources
 from headwater.db.hosts import FOREVER, read_host_record
@@ -47,16 +46,6 @@ class UrlLine:
     """Why it waits, if it waits for more than its turn."""
     kept_failing: str | None
     """How it failed, if it was given up after the last retry."""
-
-
-@record
-class MinuteActivity:
-    """The attempts that ended in a minute."""
-
-    at: datetime
-    """The beginning of the minute."""
-    done: int
-    failed: int
 
 
 async def submit_urls(
@@ -305,12 +294,6 @@ async def count_leased_urls(connection: Connection) -> int:
 async def merge_frontier_counts(connection: Connection) -> None:
     """Merge the rows of the URL counts, which each change adds to."""
     await connection.execute(query("merge_frontier_counts"))
-
-
-async def count_attempts(connection: Connection, since: datetime) -> list[MinuteActivity]:
-    """Count the attempts that ended since a time, by minute. Minutes without attempts are left out."""
-    done = [reason for reason in Reason if reason.kind is ReasonClass.DONE]
-    return [MinuteActivity(**row) for row in await connection.fetch(query("count_attempts"), since, done)]
 
 
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:

@@ -77,7 +77,9 @@ class HandoffOutcome:
     job_id: int | None = None
 
 
-def _requires_table(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def requires_table(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Raise HandoffsMissing if the table of hand-offs does not exist."""
+
     @functools.wraps(work)
     async def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -88,7 +90,7 @@ def _requires_table(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]
     return checked
 
 
-@_requires_table
+@requires_table
 async def queue_handoffs(
     connection: Connection, source_id: int, run_id: int, payloads: Mapping[str, str]
 ) -> tuple[int, ...]:
@@ -97,7 +99,7 @@ async def queue_handoffs(
     return tuple(row["handoff_id"] for row in rows)
 
 
-@_requires_table
+@requires_table
 async def claim_handoffs(
     connection: Connection, ids: Collection[int], lease: Lease, limit: int
 ) -> list[ClaimedHandoff]:
@@ -106,13 +108,13 @@ async def claim_handoffs(
     return [ClaimedHandoff(**row) for row in rows]
 
 
-@_requires_table
+@requires_table
 async def list_abandoned_ids(connection: Connection, since: datetime, limit: int) -> list[int]:
     """Return the ids of queued hand-offs whose run has handed off nothing since a time."""
     return [row["handoff_id"] for row in await connection.fetch(query("list_abandoned_ids"), since, limit)]
 
 
-@_requires_table
+@requires_table
 async def count_waiting_handoffs(connection: Connection, limit: int) -> tuple[int, datetime | None]:
     """Count queued hand-offs up to a limit; return also the time of the last change of the oldest."""
     row = await connection.fetchrow(query("count_waiting_handoffs"), limit)
@@ -120,13 +122,13 @@ async def count_waiting_handoffs(connection: Connection, limit: int) -> tuple[in
     return row["waiting"], row["since"]
 
 
-@_requires_table
+@requires_table
 async def lock_handoffs(connection: Connection, ids: Collection[int], token: UUID) -> list[ClaimedHandoff]:
     """Return the hand-offs that the token still holds, and lock them until the transaction ends."""
     return [ClaimedHandoff(**row) for row in await connection.fetch(query("lock_handoffs"), list(ids), token)]
 
 
-@_requires_table
+@requires_table
 async def end_handoffs(
     connection: Connection, outcomes: Sequence[HandoffOutcome], token: UUID, error: str | None = None
 ) -> list[HandoffOutcome]:
@@ -138,13 +140,13 @@ async def end_handoffs(
     return [outcome for outcome in outcomes if outcome.id in saved]
 
 
-@_requires_table
+@requires_table
 async def return_expired_handoffs(connection: Connection, now: datetime, max_attempts: int) -> int:
     """Take back the hand-offs whose leases have expired; return how many."""
     return len(await connection.fetch(query("return_expired_handoffs"), now, max_attempts))
 
 
-@_requires_table
+@requires_table
 async def count_overdue_handoffs(connection: Connection, now: datetime) -> int:
     """Count the expired leases that are not yet taken back."""
     value: int = await connection.fetchval(query("count_overdue_handoffs"), now)
@@ -159,7 +161,7 @@ async def count_overdue_leases(connection: Connection, now: datetime) -> int:
     return overdue
 
 
-@_requires_table
+@requires_table
 async def count_ended_handoffs(connection: Connection, ids: Collection[int]) -> tuple[int, int]:
     """Count the completed and the failed hand-offs."""
     row = await connection.fetchrow(query("count_ended_handoffs"), list(ids))
@@ -167,13 +169,13 @@ async def count_ended_handoffs(connection: Connection, ids: Collection[int]) -> 
     return row["completed"], row["failed"]
 
 
-@_requires_table
+@requires_table
 async def requeue_handoffs(connection: Connection, ids: Collection[int]) -> list[int]:
     """Queue failed hand-offs again; return the ids of those that had failed."""
     return [row["handoff_id"] for row in await connection.fetch(query("requeue_handoffs"), list(ids))]
 
 
-@_requires_table
+@requires_table
 async def list_handoffs(
     connection: Connection, only: HandoffFilter, *, limit: int, offset: int = 0
 ) -> tuple[list[Handoff], int]:

@@ -15,7 +15,7 @@ from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.frontier import MinuteActivity, UrlLine
+from headwater.db.frontier import UrlLine
 from headwater.db.hosts import FOREVER, HostCounts
 from headwater.db.pool import Connection, has_fetcher
 from headwater.frontier import hosts as host_changes
@@ -31,7 +31,6 @@ BATCH = 1000
 MANUAL = "manual"  # the source of submitted URLs without another source
 _ENDED = (FrontierStatus.FETCHED, FrontierStatus.DEAD)
 _MOST_NAMES = 20
-_MINUTES = 60
 _CREATE_SOURCE = "`headwater source add NAME --kind manual`"
 _ANY = UrlFilter()
 SavePageItems = Callable[[Connection, Collection[int], str, datetime], Awaitable[None]]
@@ -86,13 +85,6 @@ class FrontierStats:
     hosts: HostCounts
     oldest_due_at: datetime | None
     """The earliest time at which a host may be asked for a queued URL. In the past: a URL waits for a worker."""
-
-
-@record
-class Activity:
-    """The attempts of the last hour, the oldest minute first."""
-
-    minutes: list[MinuteActivity]
 
 
 @record
@@ -226,13 +218,6 @@ class FrontierOperations:
             ended: {reason: count for status, reason, count in counts if status == ended and reason} for ended in _ENDED
         }
         return FrontierStats(urls, reasons, by_host, oldest if oldest is None or oldest < FOREVER else None)
-
-    async def measure_hour(self) -> Activity:
-        """Count the attempts of the last hour by minute."""
-        now = self._clock.now().replace(second=0, microsecond=0)
-        minutes = [now - timedelta(minutes=number) for number in range(_MINUTES - 1, -1, -1)]
-        found = {one.at: one for one in await self._database.run(frontier.count_attempts, minutes[0])}
-        return Activity([found.get(at) or MinuteActivity(at, 0, 0) for at in minutes])
 
     async def retry(self, urls: Sequence[str], priority: int = PRIORITY) -> RetriedUrls:
         """Queue known URLs again, whatever their end."""

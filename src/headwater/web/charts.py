@@ -1,8 +1,8 @@
 """Charts as SVG, made by the server. Classes of the style sheet colour them, so they follow light and dark."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from markupsafe import Markup
@@ -15,7 +15,10 @@ _FLOOR = _HEIGHT - _BOTTOM
 _SPARK_WIDTH, _SPARK_HEIGHT = 96.0, 24.0
 _GRID_LINES = 3
 _TIME_LABELS = 4
-_TWO_DAYS = 2 * 86_400
+_TWO_DAYS = timedelta(days=2)
+_TABLE_ROWS = 24
+_MARK_GAP = 4.0
+_MARK_LINES = 5
 _MARKS = {"restart": "restart", "setting": "setting changed"}
 
 
@@ -75,41 +78,34 @@ def draw_sparkline(values: Sequence[float | None], *, label: str) -> Markup:
     )
 
 
-def draw_columns(times: Sequence[datetime], values: Sequence[float], *, label: str, unit: str = "") -> Markup:
-    """Return a chart with a column for each of the times, which have equal steps."""
-    largest = _round_up(max(values, default=0))
-    step = (_WIDTH - _LEFT) / max(1, len(values))
-    columns = (
-        make_tag(
-            "rect",
-            make_tag("title", f"{at:%Y-%m-%d %H:%M}: {format_number(value)} {unit}"),
-            class_="column",
-            x=_LEFT + place * step + step * 0.1,
-            y=_FLOOR - (_FLOOR - _TOP) * value / largest,
-            width=step * 0.8,
-            height=(_FLOOR - _TOP) * value / largest,
-        )
-        for place, (at, value) in enumerate(zip(times, values, strict=True))
-        if value > 0
-    )
-    return make_tag("figure", _draw_frame(columns, times, largest, (), label, unit), class_="chart")
+def draw_columns(
+    times: Sequence[datetime], lines: Sequence[Line], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
+) -> Markup:
+    """Return a chart of columns over time, one part of a column upon the other, with a legend and a table."""
+    totals = [sum(filter(None, values)) for values in zip(*(line.values for line in lines), strict=True)]
+    largest = _round_up(max(totals, default=0))
+    step, below = (_WIDTH - _LEFT) / max(1, len(times)), [0.0] * len(times)
+    paths = []
+    for number, line in enumerate(lines):
+        columns = []
+        for place, value in enumerate(line.values):
+            if value:
+                x, low, height = _LEFT + (place + 0.1) * step, below[place], (_FLOOR - _TOP) * value / largest
+                columns.append(f"M{x:.1f} {_FLOOR - low:.1f}h{step * 0.8:.1f}v{-height:.1f}h{-step * 0.8:.1f}z")
+                below[place] += height
+        paths.append(make_tag("path", class_=f"column column-{number}", d="".join(columns)))
+    return _draw_figure(_Scene(times, lines, largest, marks, label, unit), paths, "column", "M0 8V0H16V8z")
 
 
 def draw_lines(
     times: Sequence[datetime], lines: Sequence[Line], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
 ) -> Markup:
-    """Return a chart of lines over time, with a legend and with marks of the events that may explain a bend."""
+    """Return a chart of lines over time, with a legend, marks of events that may explain a bend, and a table."""
     largest = _round_up(max((value for line in lines for value in line.values if value is not None), default=0))
-    placed = (_place(line.values, (_LEFT, _WIDTH), (_FLOOR, _TOP), 0, largest) for line in lines)
-    paths = (_draw_path(points, number) for number, points in enumerate(placed))
-    chart = _draw_frame(paths, times, largest, marks, label, unit)
-    keys = [(f"line line-{number}", "M0 4H16", line.label) for number, line in enumerate(lines)]
-    keys += [(f"mark mark-{kind}", "M8 0V8", _MARKS[kind]) for kind in sorted({mark.kind for mark in marks})]
-    legend = (
-        make_tag("li", make_tag("svg", make_tag("path", class_=kind, d=path), class_="key", viewBox="0 0 16 8"), name)
-        for kind, path, name in keys
-    )
-    return make_tag("figure", chart, make_tag("ul", *legend, class_="legend"), class_="chart")
+    half = (_WIDTH - _LEFT) / max(1, len(times)) / 2
+    placed = (_place(line.values, (_LEFT + half, _WIDTH - half), (_FLOOR, _TOP), 0, largest) for line in lines)
+    paths = [_draw_path(points, number) for number, points in enumerate(placed)]
+    return _draw_figure(_Scene(times, lines, largest, marks, label, unit), paths, "line", "M0 4H16")
 
 
 def format_number(value: float) -> str:
@@ -121,41 +117,126 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:.2g}"
 
 
-def _draw_frame(
-    drawn: Iterable[Markup], times: Sequence[datetime], largest: float, marks: Sequence[Mark], label: str, unit: str
-) -> Markup:
-    parts = [make_tag("title", label)]
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The content of a time chart."""
+
+    times: Sequence[datetime]
+    lines: Sequence[Line]
+    largest: float
+    marks: Sequence[Mark]
+    label: str
+    unit: str
+
+    @property
+    def span(self) -> timedelta:
+        """The length of all parts. The times are their beginnings."""
+        return (self.times[1] - self.times[0]) * len(self.times) if len(self.times) > 1 else timedelta(minutes=1)
+
+    def format_time(self, at: datetime) -> str:
+        """Write a time of the chart."""
+        return f"{at:%H:%M}" if self.span <= _TWO_DAYS else f"{at.day} {at:%b}"
+
+
+def _draw_figure(scene: _Scene, paths: Sequence[Markup], kind: str, key: str) -> Markup:
+    parts = [make_tag("title", scene.label), make_tag("desc", _describe(scene))]
     for number in range(_GRID_LINES + 1):
         y = _FLOOR - (_FLOOR - _TOP) * number / _GRID_LINES
         parts.append(make_tag("path", class_="grid", d=f"M{_LEFT:g} {y:.1f}H{_WIDTH:g}"))
-        value = format_number(largest * number / _GRID_LINES)
+        value = format_number(scene.largest * number / _GRID_LINES)
         parts.append(make_tag("text", value, class_="axis", x=_LEFT - 6, y=y + 3, text_anchor="end"))
-    if unit:
-        parts.append(make_tag("text", unit, class_="axis", x=_LEFT, y=7))
-    if times:
-        parts += _draw_times(times, marks)
+    if scene.unit:
+        parts.append(make_tag("text", scene.unit, class_="axis", x=_LEFT, y=7))
+    shown = _join_marks(scene)
+    if scene.times:
+        parts += [*_draw_times(scene), *(_draw_mark(x, marks) for x, marks in shown)]
     size = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
-    return make_tag("svg", *parts, *drawn, class_="plot", viewBox=size, role="img", aria_label=label)
+    chart = make_tag("svg", *parts, *paths, class_="plot", viewBox=size, role="img", aria_label=scene.label)
+    keys = [(f"{kind} {kind}-{number}", key, line.label) for number, line in enumerate(scene.lines)]
+    kinds = sorted({mark.kind for _, marks in shown for mark in marks})
+    keys += [(f"mark mark-{one}", "M8 0V8", _MARKS[one]) for one in kinds]
+    legend = (
+        make_tag(
+            "li",
+            make_tag("svg", make_tag("path", class_=one, d=path), class_="key", viewBox="0 0 16 8", aria_hidden="true"),
+            name,
+        )
+        for one, path, name in keys
+    )
+    return make_tag("figure", chart, make_tag("ul", *legend, class_="legend"), _draw_table(scene), class_="chart")
 
 
-def _draw_times(times: Sequence[datetime], marks: Sequence[Mark]) -> list[Markup]:
-    first, span = times[0], (times[-1] - times[0]).total_seconds()
-    pattern = "%H:%M" if span <= _TWO_DAYS else "%d %b"
+def _describe(scene: _Scene) -> str:
+    """Describe a chart in a sentence for each line."""
+    sentences = []
+    for line in scene.lines:
+        known = [(value, at) for value, at in zip(line.values, scene.times, strict=True) if value is not None]
+        if known:
+            most, at = max(known, key=lambda pair: pair[0])
+            peak = f"at most {format_number(most)} at {scene.format_time(at)}" if most else "0"
+            sentences.append(f"{line.label}: {peak}, last {format_number(known[-1][0])}.")
+        else:
+            sentences.append(f"{line.label}: nothing is recorded.")
+    return " ".join(sentences)
+
+
+def _draw_table(scene: _Scene) -> Markup:
+    """Return the numbers of a chart as a table, with the mean of several parts in a row if there are many."""
+    size = -(-len(scene.times) // _TABLE_ROWS) or 1
+    head = [make_tag("th", name, scope="col") for name in ("from", *(line.label for line in scene.lines))]
+    rows = []
+    for start in range(0, len(scene.times), size):
+        cells = []
+        for line in scene.lines:
+            known = [value for value in line.values[start : start + size] if value is not None]
+            cells.append(make_tag("td", format_number(sum(known) / len(known)) if known else "-", class_="number"))
+        time = make_tag("th", f"{scene.times[start]:%Y-%m-%d %H:%M}", scope="row")
+        rows.append(make_tag("tr", time, *cells))
+    note = f", {scene.unit}" if scene.unit else ""
+    caption = make_tag("caption", f"{scene.label}{note}{f' (mean of {size})' if size > 1 else ''}")
+    table = make_tag(
+        "table", caption, make_tag("thead", make_tag("tr", *head)), make_tag("tbody", *rows), class_="small-table"
+    )
+    box = make_tag("div", table, class_="numbers", tabindex="0", role="region", aria_label=f"Numbers of: {scene.label}")
+    return make_tag("details", make_tag("summary", "Numbers"), box, data_keep=scene.label)
+
+
+def _draw_times(scene: _Scene) -> list[Markup]:
     parts = []
     for number in range(_TIME_LABELS):
-        place = round((len(times) - 1) * number / (_TIME_LABELS - 1))
+        place = round((len(scene.times) - 1) * number / (_TIME_LABELS - 1))
         anchor = {0: "start", _TIME_LABELS - 1: "end"}.get(number, "middle")
         x = _LEFT + (_WIDTH - _LEFT) * number / (_TIME_LABELS - 1)
-        parts.append(
-            make_tag("text", f"{times[place]:{pattern}}", class_="axis", x=x, y=_HEIGHT - 5, text_anchor=anchor)
-        )
-    for mark in marks:
-        share = (mark.at - first).total_seconds() / (span or 1)
-        if 0 <= share <= 1:
-            x = _LEFT + (_WIDTH - _LEFT) * share
-            title = make_tag("title", f"{mark.at:%Y-%m-%d %H:%M}: {clean(mark.label)}")
-            parts.append(make_tag("path", title, class_=f"mark mark-{mark.kind}", d=f"M{x:.1f} {_TOP:g}V{_FLOOR:g}"))
+        text = scene.format_time(scene.times[place])
+        parts.append(make_tag("text", text, class_="axis", x=x, y=_HEIGHT - 5, text_anchor=anchor))
     return parts
+
+
+def _join_marks(scene: _Scene) -> list[tuple[float, list[Mark]]]:
+    """Return the marks of the chart's time with their places. Marks of one kind that are too close share a place."""
+    joined: list[tuple[float, list[Mark]]] = []
+    for mark in sorted(scene.marks, key=lambda one: (one.kind, one.at)):
+        share = (mark.at - scene.times[0]) / scene.span if scene.times else -1
+        if not 0 <= share <= 1.05:  # the part that has not ended is at the end
+            continue
+        x = _LEFT + (_WIDTH - _LEFT) * min(share, 1)
+        if joined and joined[-1][1][0].kind == mark.kind and x - joined[-1][0] < _MARK_GAP:
+            joined[-1][1].append(mark)
+        else:
+            joined.append((x, [mark]))
+    return joined
+
+
+def _draw_mark(x: float, marks: Sequence[Mark]) -> Markup:
+    lines = [f"{mark.at:%Y-%m-%d %H:%M}: {clean(mark.label)}" for mark in marks[:_MARK_LINES]]
+    if len(marks) > _MARK_LINES:
+        lines.append(f"and {len(marks) - _MARK_LINES} more")
+    return make_tag(
+        "path",
+        make_tag("title", "\n".join(lines)),
+        class_=f"mark mark-{marks[0].kind}",
+        d=f"M{x:.1f} {_TOP:g}V{_FLOOR:g}",
+    )
 
 
 _Points = list[tuple[float, float] | None]
@@ -177,7 +258,7 @@ def _draw_path(points: _Points, number: int) -> Markup:
     steps, is_open = [], False
     for point in points:
         if point is not None:
-            steps.append(f"{'L' if is_open else 'M'}{point[0]:.1f} {point[1]:.1f}")
+            steps.append(f"{'L' if is_open else 'M'}{point[0]:.1f} {point[1]:.1f}{'' if is_open else 'h0'}")
         is_open = point is not None
     return make_tag("path", class_=f"line line-{number}", d="".join(steps))
 

@@ -1,15 +1,15 @@
 """The pages of the frontier: the state of all URLs, and the URLs that match a filter."""
 
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 from fastapi import FastAPI, Form, Query, Request, Response
 
 from headwater.core.frontier import FrontierStatus, UrlFilter
+from headwater.core.history import HistoryWindow
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID
 from headwater.frontier.retry import PRIORITY
-from headwater.web.charts import Line
+from headwater.web.history import Window, draw_history
 from headwater.web.texts import count, query_string
 from headwater.web.view import View
 
@@ -28,11 +28,9 @@ def add_pages(app: FastAPI, view: View) -> None:
 
 def _add_state(app: FastAPI, view: View) -> None:
     @app.get("/frontier")
-    async def show(request: Request) -> Response:
+    async def show(request: Request, window: Window = HistoryWindow.HOUR) -> Response:
         stats = await view.operations.frontier.get_stats()
         dead = sorted(stats.reasons[FrontierStatus.DEAD].items(), key=lambda one: -one[1])
-        zone = ZoneInfo(view.operations.settings.timezone)
-        minutes = (await view.operations.frontier.measure_hour()).minutes
         return view.page(
             request,
             "frontier.html",
@@ -40,10 +38,8 @@ def _add_state(app: FastAPI, view: View) -> None:
             statuses=[(status.value, stats.urls[status]) for status in FrontierStatus],
             dead=dead[:_MOST_REASONS],
             sentences={reason: Reason.of(reason).sentence for reason, _ in dead[:_MOST_REASONS]},
-            times=[one.at.astimezone(zone) for one in minutes],
-            activity=[Line("done", [one.done for one in minutes]), Line("failed", [one.failed for one in minutes])],
-            attempts=sum(one.done + one.failed for one in minutes),
             has_fetcher=await view.operations.frontier.has_fetcher(),
+            **await draw_history(view.operations, window),
         )
 
 

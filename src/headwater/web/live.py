@@ -17,11 +17,14 @@ from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.app.server import get_most_connections
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
+from headwater.discovery.operations import RunFilter
 from headwater.web.view import View
 
 log = structlog.get_logger()
 _MAX_STREAMS = 100
 _READ_SECONDS = 2.0
+_STATE_SECONDS = 5.0  # of topics that may change all the time
+_NEWEST_RUNS = 50
 _ALIVE_SECONDS = 15.0  # a comment shows the connection that it is in use
 _RETRY_MILLISECONDS = 5000
 
@@ -32,8 +35,26 @@ async def _read_changes(operations: Operations) -> object:
     return await operations.changes.find_last_cursor()
 
 
+async def _read_frontier(operations: Operations) -> object:
+    return await operations.frontier.get_stats(), await operations.history.get_last_minute()
+
+
+async def _read_runs(operations: Operations) -> object:
+    return await operations.runs.list_runs(RunFilter(), _NEWEST_RUNS), await operations.history.get_last_minute()
+
+
+async def _read_system(operations: Operations) -> object:
+    return await operations.system.report(), await operations.history.get_last_minute()
+
+
 # The state of each topic. A page names its topic; when the state differs, its live parts are loaded again.
-TOPICS: dict[str, ReadState] = {"documents": _read_changes}
+TOPICS: dict[str, ReadState] = {
+    "documents": _read_changes,
+    "frontier": _read_frontier,
+    "hosts": _read_frontier,
+    "runs": _read_runs,
+    "system": _read_system,
+}
 
 
 @dataclass(slots=True)
@@ -99,7 +120,7 @@ class Hub:
             if not self._operations.is_ready():
                 self._wake(topic)
                 return
-            await asyncio.sleep(_READ_SECONDS)
+            await asyncio.sleep(_READ_SECONDS if name == "documents" else _STATE_SECONDS)
 
     def _set_state(self, topic: _Topic, state: str) -> None:
         if state != topic.state:

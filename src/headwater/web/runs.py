@@ -6,10 +6,12 @@ from typing import Annotated
 from fastapi import FastAPI, Form, Query, Request, Response
 
 from headwater.core.dates import day_of
+from headwater.core.history import HistoryWindow
 from headwater.core.record import LARGEST_ID, RowId
 from headwater.core.run import RunStatus
 from headwater.discovery.operations import RunFilter
 from headwater.handoff.operations import HandoffFilter
+from headwater.web.history import Window, draw_history
 from headwater.web.texts import query_string
 from headwater.web.view import View
 
@@ -35,6 +37,7 @@ def _add_runs(app: FastAPI, view: View) -> None:
         status: RunStatus | None = None,
         day: Annotated[str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$")] = "",
         before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+        window: Window = HistoryWindow.HOUR,
     ) -> Response:
         chosen = {"source": source.strip(), "status": status or "", "day": day}
         only = RunFilter(source.strip() or None, status, date.fromisoformat(day) if day else None, before)
@@ -52,6 +55,7 @@ def _add_runs(app: FastAPI, view: View) -> None:
             link=link,
             first=link() if before else "",
             next=link(before=runs[-1].id) if len(runs) == _LINES else "",
+            **await draw_history(operations, window),
         )
 
     @app.get("/runs/{run_id}")

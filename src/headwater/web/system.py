@@ -6,6 +6,8 @@ from fastapi import FastAPI, Query, Request, Response
 
 from headwater.api.common import ADMIN
 from headwater.app.system import DoctorReport
+from headwater.core.history import HistoryWindow
+from headwater.web.history import Window, draw_history
 from headwater.web.texts import query_string
 from headwater.web.view import View, find_session
 
@@ -18,7 +20,12 @@ def add_pages(app: FastAPI, view: View) -> None:
     """Add the page."""
     operations = view.operations
 
-    async def render(request: Request, offset: int = 0, doctor: DoctorReport | None = None) -> Response:
+    async def render(
+        request: Request,
+        offset: int = 0,
+        doctor: DoctorReport | None = None,
+        window: HistoryWindow = HistoryWindow.HOUR,
+    ) -> Response:
         report = await operations.system.report()
         disk = await operations.upkeep.measure_disk()
         end = offset + _LINES
@@ -34,11 +41,16 @@ def add_pages(app: FastAPI, view: View) -> None:
             doctor=doctor,
             first=path if offset else "",
             next=path + query_string(offset=end) if end < len(disk.sources) else "",
+            **await draw_history(operations, window),
         )
 
     @app.get("/system")
-    async def show(request: Request, offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0) -> Response:
-        return await render(request, offset)
+    async def show(
+        request: Request,
+        offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
+        window: Window = HistoryWindow.HOUR,
+    ) -> Response:
+        return await render(request, offset, window=window)
 
     @app.post("/system/doctor", dependencies=ADMIN)
     async def check(request: Request) -> Response:

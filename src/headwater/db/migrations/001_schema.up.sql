@@ -325,6 +325,35 @@ CREATE INDEX runs_day ON runs (source_id, day, id) WHERE day IS NOT NULL;
 CREATE INDEX runs_source ON runs (source_id, id);
 CREATE INDEX runs_leased ON runs (lease_until) WHERE lease_token IS NOT NULL;
 
+-- History ------------------------------------------------------------------------------------------------------------
+
+-- The work of Headwater, for charts. One process records each minute, once it has ended. Minutes are kept for two days, hours
+-- for two months and days for three years. An hour is made of its minutes, and a day (UTC) of its hours.
+CREATE TABLE history (
+    step    text NOT NULL CHECK (step IN ('minute', 'hour', 'day')),
+    at      timestamptz NOT NULL,   -- the beginning
+    metric  text NOT NULL,
+    value   double precision NOT NULL,
+    PRIMARY KEY (step, at, metric)
+);
+
+-- The events that may explain a bend in a chart: a program started, or a setting was changed.
+CREATE TABLE history_marks (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at         timestamptz NOT NULL,
+    kind       text NOT NULL CHECK (kind IN ('restart', 'setting')),
+    source_id  int REFERENCES sources ON DELETE CASCADE,    -- the source whose setting was changed
+    label      text NOT NULL
+);
+CREATE INDEX history_marks_at ON history_marks (at);
+CREATE INDEX history_marks_source ON history_marks (source_id, at) WHERE source_id IS NOT NULL;
+
+-- The settings of the last program that started with these roles. The next one reports the difference.
+CREATE TABLE started_programs (
+    roles     text PRIMARY KEY,
+    settings  jsonb NOT NULL    -- secrets are masked
+);
+
 -- API budgets --------------------------------------------------------------------------------------------------------
 
 -- The requests that a key may send to an API host in a rolling hour.

@@ -22,6 +22,7 @@ CREATE TABLE ingestion_handoffs (
     CONSTRAINT running_handoff_has_a_lease CHECK ((status = 'running') = (lease_token IS NOT NULL))
 );
 CREATE INDEX ingestion_handoffs_source ON ingestion_handoffs (source_id, handoff_id);
+CREATE INDEX ingestion_handoffs_created ON ingestion_handoffs (created_at);
 CREATE INDEX ingestion_handoffs_run ON ingestion_handoffs (scrape_run_id, handoff_id) WHERE scrape_run_id IS NOT NULL;
 CREATE INDEX ingestion_handoffs_job ON ingestion_handoffs (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX ingestion_handoffs_queued ON ingestion_handoffs (updated_at) WHERE status = 'queued';

@@ -181,12 +181,6 @@ FOR UPDATE SKIP LOCKED
 -- The number of URLs that are queued or leased, and when the next is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
--- name: count_attempts
--- The attempts that ended since a time, by minute. $1 since, $2 the reasons of success
-SELECT date_trunc('minute', finished_at) AS at, count(*) FILTER (WHERE reason = ANY ($2::text[])) AS done,
-       count(*) FILTER (WHERE reason <> ALL ($2::text[])) AS failed
-FROM fetch_log WHERE finished_at >= $1 GROUP BY 1 ORDER BY 1
-
 -- name: save_moves
 -- Arrays: $1 ids of pages, $2 ids of the pages that they redirect to
 UPDATE url_frontier u SET redirect_target = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id

@@ -93,6 +93,10 @@
         for (const line of next.querySelectorAll("[data-line]")) {
           if (known.size && !known.has(line.dataset.line)) line.classList.add("fresh");
         }
+        for (const kept of part.querySelectorAll("details[data-keep][open]")) {
+          const same = next.querySelector(`details[data-keep="${CSS.escape(kept.dataset.keep)}"]`);
+          if (same) same.open = true;
+        }
         part.replaceChildren(...next.childNodes);
       }
       if (hadFocus && place >= 0) choose(place);

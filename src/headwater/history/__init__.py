@@ -1,0 +1,1 @@
+"""The work of Headwater, minute by minute, and the events that explain it."""

@@ -1,0 +1,89 @@
+"""Charts of what Headwater did: the values of a history, as the pages show them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from fastapi import Query
+from markupsafe import Markup
+
+from headwater.app.operations import Operations
+from headwater.core.history import HistoryWindow, Metric
+from headwater.history.operations import History, HistoryMark
+from headwater.web.charts import Line, Mark, draw_columns, draw_lines
+
+Window = Annotated[HistoryWindow, Query()]
+_SECONDS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
+_BYTES = ((1e9, 1e9, "GB"), (1e6, 1e6, "MB"), (1e3, 1e3, "kB"), (0, 1, "bytes"))
+_FAILURES = {
+    Metric.TRANSIENT: "the host failed for now",
+    Metric.PERMANENT: "the host refused",
+    Metric.POLICY: "a rule forbids it",
+    Metric.CONFIG: "an operator must act",
+    Metric.OURS: "our own fault or stop",
+}
+
+
+async def draw_history(operations: Operations, window: HistoryWindow) -> dict[str, Any]:
+    """Return the window and its charts by name, for a template."""
+    found = await operations.history.measure(window)
+    drawn = _draw_charts(found, operations.settings.timezone)
+    return {"window": window, "windows": list(HistoryWindow), "drawn": drawn}
+
+
+def _draw_charts(found: History, timezone: str) -> dict[str, Callable[[], Markup]]:
+    zone = ZoneInfo(timezone)
+    times = [at.astimezone(zone) for at in found.times]
+    marks = make_marks(found.marks, zone)
+    columns, lines = partial(draw_columns, times, marks=marks), partial(draw_lines, times, marks=marks)
+    failed = _add_up(found, *_FAILURES)
+    attempts = [Line("done", _add_up(found, Metric.FETCHED)), Line("failed", failed)]
+    failures = [Line(label, _add_up(found, metric)) for metric, label in _FAILURES.items()]
+    lag, lag_unit = scale(found.values[Metric.LAG_SECONDS], _SECONDS)
+    received, received_unit = scale(_add_up(found, Metric.BYTES), _BYTES)
+    new = [Line("pages", _add_up(found, Metric.PAGES)), Line("new documents", _add_up(found, Metric.DOCUMENTS))]
+    per_minute = {"unit": "a minute"}
+    return {
+        "attempts": partial(columns, attempts, label="Attempts", **per_minute),
+        "failures": partial(columns, failures, label="Failed attempts by class", **per_minute),
+        "lag": partial(lines, [Line("age of the oldest due URL", lag)], label="Queue lag", unit=lag_unit),
+        "pending": partial(lines, [Line("URLs", found.values[Metric.PENDING])], label="URLs that wait"),
+        "pages": partial(lines, new, label="Pages and new documents", **per_minute),
+        "bytes": partial(
+            columns, [Line("received", received)], label="Bytes of pages", unit=f"{received_unit} a minute"
+        ),
+        "handoffs": partial(
+            columns, [Line("hand-offs", _add_up(found, Metric.HANDOFFS))], label="New hand-offs", **per_minute
+        ),
+    }
+
+
+def make_marks(marks: Iterable[HistoryMark], zone: ZoneInfo) -> list[Mark]:
+    """Return the marks of a chart."""
+    return [
+        Mark(
+            mark.at.astimezone(zone),
+            mark.label if mark.kind == "restart" else f"{mark.source or 'setting'}: {mark.label}",
+            mark.kind,
+        )
+        for mark in marks
+    ]
+
+
+def _add_up(found: History, *metrics: Metric) -> list[float | None]:
+    """Return the sum of metrics for each part, as a number a minute."""
+    minutes = found.part_seconds / 60
+    return [
+        None if None in values else sum(filter(None, values)) / minutes
+        for values in zip(*(found.values[metric] for metric in metrics), strict=True)
+    ]
+
+
+def scale(
+    values: Sequence[float | None], units: Sequence[tuple[float, float, str]] = _SECONDS
+) -> tuple[list[float | None], str]:
+    """Return the values in the unit that fits the largest, and the unit."""
+    largest = max(filter(None, values), default=0)
+    size, unit = next((size, unit) for least, size, unit in units if largest >= least)
+    return [None if value is None else value / size for value in values], unit
