@@ -16,6 +16,22 @@ class HasDatabase(Protocol):
     async def execute(self, statement: str, *arguments: object) -> None: ...
 
 
+class DatabaseReader:
+    """Reads and changes rows directly, where no operation does."""
+
+    database: Database
+
+    async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """Read rows."""
+        async with self.database.connection() as connection:
+            return [tuple(row) for row in await connection.fetch(query, *arguments)]
+
+    async def execute(self, statement: str, *arguments: object) -> None:
+        """Change rows."""
+        async with self.database.connection() as connection:
+            await connection.execute(statement, *arguments)
+
+
 async def count(harness: HasDatabase, table: str, where: str = "true") -> int:
     """Count rows, of a table that no operation shows or of many."""
     ((rows,),) = await harness.rows(f"SELECT count(*) FROM {table} WHERE {where}")

@@ -1,7 +1,6 @@
 """The frontier on a real database, with a clock that the test sets."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
@@ -10,6 +9,7 @@ from headwater.db.pool import Connection, Database
 from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import Submitted, submit
 from headwater.frontier.submit import priority as rank
+from tests.database_state import DatabaseReader
 
 STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
@@ -17,7 +17,7 @@ LEASE = timedelta(seconds=60)
 DELAY_MS = 1000
 
 
-class Frontier:
+class Frontier(DatabaseReader):
     """The frontier with a clock in hand."""
 
     def __init__(self, database: Database, source_id: int) -> None:
@@ -46,14 +46,6 @@ class Frontier:
             return True
 
         return await self.database.transact(work)
-
-    async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
-        async with self.database.connection() as connection:
-            return [tuple(row) for row in await connection.fetch(query, *arguments)]
-
-    async def execute(self, statement: str, *arguments: object) -> None:
-        async with self.database.connection() as connection:
-            await connection.execute(statement, *arguments)
 
     async def urls(self) -> dict[str, UrlLine]:
         """Return the URLs by address."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -23,6 +23,7 @@ from headwater.core.http import AdmittedRequest, Limits, Response
 from headwater.core.settings import Settings, split_connect_to
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
+from tests.certificates import serve_certificate
 from tests.server import Site
 
 HERE = "127.0.0.2"  # the address of pages that may be visited; all others of this machine may not
@@ -110,3 +111,14 @@ def browsing(shared_browsing: Browsing) -> Iterator[Browsing]:
     for noted in (shared_browsing.site.seen, shared_browsing.asked, shared_browsing.admitted):
         noted.clear()
     return shared_browsing
+
+
+@contextlib.asynccontextmanager
+async def encrypted_browser(certificate: Path, answer: Callable[..., Awaitable[None]]) -> AsyncIterator[BrowserClient]:
+    """A browser that finds the host a.test at an encrypted server."""
+    server = await asyncio.start_server(answer, HERE, 0, ssl=serve_certificate(certificate))
+    place = (HERE, server.sockets[0].getsockname()[1])
+    client = HttpClient(guard=AddressGuard([ip_network(HERE)]), clock=now, connect_to={"a.test": place})
+    async with client, BrowserClient(client, now, Settings()) as browser:
+        yield browser
+    server.close()

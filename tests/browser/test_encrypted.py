@@ -2,21 +2,15 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from headwater.browser import chromium as program
-from headwater.browser.client import BrowserClient
 from headwater.core.errors import ExchangeFailed
 from headwater.core.reasons import Reason
-from headwater.core.settings import Settings
-from headwater.http.client import HttpClient
-from headwater.http.guard import AddressGuard
-from tests.browser.conftest import HERE, Browsing, now
+from tests.browser.conftest import Browsing, encrypted_browser
 from tests.integration.test_client import certificate
 from tests.server import Site
 from tests.waiting import until
@@ -61,14 +55,8 @@ async def browsing_securely(certificate: Path, asked: list[str]) -> AsyncIterato
                 writer.write(head.encode() + body)
         writer.close()
 
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    server = await asyncio.start_server(answer, HERE, 0, ssl=context)
-    place = (HERE, server.sockets[0].getsockname()[1])
-    client = HttpClient(guard=AddressGuard([ip_network(HERE)]), clock=now, connect_to={"a.test": place})
-    async with client, BrowserClient(client, now, Settings()) as browser:
+    async with encrypted_browser(certificate, answer) as browser:
         yield Browsing(Site(), browser)
-    server.close()
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import html
 import json
 import platform
 import re
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,7 @@ from headwater.browser.chromium import BrowserProfile
 from headwater.browser.client import BrowserClient
 from headwater.browser.page import PageRequest
 from headwater.core.http import AdmittedRequest
-from headwater.core.settings import Settings
-from headwater.http.client import HttpClient
-from headwater.http.guard import AddressGuard
-from tests.browser.conftest import HERE, LIMITS, now
+from tests.browser.conftest import LIMITS, encrypted_browser
 from tests.browser.test_encrypted import trusting_chromium
 from tests.integration.test_client import certificate
 
@@ -85,15 +80,9 @@ async def identified(certificate: Path, trusting_chromium: None) -> AsyncIterato
                 writer.write(body)
         writer.close()
 
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    server = await asyncio.start_server(answer, HERE, 0, ssl=context)
-    place = (HERE, server.sockets[0].getsockname()[1])
-    client = HttpClient(guard=AddressGuard([ip_network(HERE)]), clock=now, connect_to={"a.test": place})
-    async with client, BrowserClient(client, now, Settings()) as browser:
+    async with encrypted_browser(certificate, answer) as browser:
         await browser.start()
         yield Identified(browser, received)
-    server.close()
 
 
 def brands(header: str) -> dict[str, str]:

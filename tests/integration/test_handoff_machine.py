@@ -18,6 +18,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import handoffs
 from headwater.handoff.handoffs import HandoffRunner, make_jobs, promote_successors
+from tests.database_state import DatabaseReader
 from tests.frontier import STORED, Frontier
 from tests.integration.machines import START, SetClock, run_machine
 
@@ -30,7 +31,7 @@ GONE = FetchOutcome(Reason.GONE, UrlStatus.DEAD)
 Held = tuple[UUID, list[int]]  # a token, and the hand-offs that it was given
 
 
-class HandoffMachine(RuleBasedStateMachine):
+class HandoffMachine(DatabaseReader, RuleBasedStateMachine):
     """Two items, three payloads, two processes that hand off, and one fetcher."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, runtime: Runtime, clock: SetClock) -> None:
@@ -187,14 +188,6 @@ class HandoffMachine(RuleBasedStateMachine):
     async def with_connection(self, work: Callable[..., Any], *arguments: object) -> Any:
         async with self.database.connection() as connection:
             return await work(connection, *arguments)
-
-    async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
-        async with self.database.connection() as connection:
-            return [tuple(row) for row in await connection.fetch(query, *arguments)]
-
-    async def execute(self, statement: str, *arguments: object) -> None:
-        async with self.database.connection() as connection:
-            await connection.execute(statement, *arguments)
 
     def teardown(self) -> None:
         self.run(self.end())

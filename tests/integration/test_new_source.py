@@ -24,7 +24,7 @@ from tests import kinds
 from tests.api import TOKEN
 from tests.database_state import count
 from tests.harness import AppHarness
-from tests.program import headwater
+from tests.program import headwater, program_settings
 from tests.server import Answer, Site, rss
 
 FEED = "http://news.test/feed"
@@ -38,15 +38,9 @@ Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
 
 @pytest.fixture
-def program(site: Site, database_url: str, tmp_path: Path) -> Program:
+def program(site: Site, make_settings: Callable[..., Settings], tmp_path: Path) -> Program:
     """The real program with the database and the web of this test."""
-    settings = {
-        "database_url": database_url,
-        "data_dir": tmp_path / "data",
-        "connect_to": ",".join(site.connect_to),
-        "allow_networks": "127.0.0.0/8",
-        "host_delay_ms": 0,
-    }
+    settings = program_settings(make_settings(connect_to=site.connect_to))
     return lambda *words, **more: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings, **more)
 
 

@@ -29,14 +29,6 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
         yield opened
 
 
-@pytest.fixture
-async def reader(harness: AppHarness) -> AsyncIterator[Reader]:
-    """A browser without JavaScript that has signed in."""
-    async with open_reader(harness.operations.settings) as opened:
-        await opened.sign_in()
-        yield opened
-
-
 async def test_the_frontier_shows_states_and_failures_by_reason(reader: Reader) -> None:
     shown = await reader.get("/ui/frontier")
     check_page(shown)

@@ -33,14 +33,6 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
         yield opened
 
 
-@pytest.fixture
-async def reader(harness: AppHarness) -> AsyncIterator[Reader]:
-    """A browser without JavaScript that has signed in."""
-    async with open_reader(harness.operations.settings) as opened:
-        await opened.sign_in()
-        yield opened
-
-
 async def test_runs_are_listed_newest_first_and_each_has_a_page(reader: Reader) -> None:
     shown = await reader.get("/ui/runs")
     check_page(shown)

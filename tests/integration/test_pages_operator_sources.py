@@ -31,14 +31,6 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
         yield opened
 
 
-@pytest.fixture
-async def reader(harness: AppHarness) -> AsyncIterator[Reader]:
-    """A browser without JavaScript that has signed in."""
-    async with open_reader(harness.operations.settings) as opened:
-        await opened.sign_in()
-        yield opened
-
-
 def names(shown: Page) -> list[str]:
     return shown.texts(".state-name")
 

@@ -12,7 +12,7 @@ from headwater.core.settings import Settings
 from headwater.core.source import Method
 from headwater.db.pool import Database
 from tests.harness import AppHarness, open_harness
-from tests.program import headwater
+from tests.program import headwater, program_settings
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
 
@@ -81,16 +81,12 @@ async def test_sitemaps_that_are_too_old_to_be_read_need_a_backfill_of_everythin
     assert "http://news.test/2024.xml" not in [seen.url for seen in site.seen]
 
 
-async def test_the_commands_show_older_pages(site: Site, database: Database, database_url: str, tmp_path: Path) -> None:
+async def test_the_commands_show_older_pages(
+    site: Site, database: Database, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
     del database  # the program needs its schema
     serve(site, OLD)
-    settings = {
-        "database_url": database_url,
-        "data_dir": tmp_path / "data",
-        "connect_to": ",".join(site.connect_to),
-        "allow_networks": "127.0.0.0/8",
-        "host_delay_ms": 0,
-    }
+    settings = program_settings(make_settings(connect_to=site.connect_to))
 
     async def run(*words: str) -> str:
         return (await asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)).stdout

@@ -1,10 +1,11 @@
 """Politeness keys: hosts with the same key share one turn (spec 2.3)."""
 
-import ipaddress
 from collections.abc import Callable
 from functools import cache, lru_cache
 
 from publicsuffixlist import PublicSuffixList
+
+from headwater.core.text import is_address
 
 KeyOf = Callable[[str], str]
 
@@ -18,7 +19,7 @@ def own_key(host: str) -> str:
 def domain_key(host: str) -> str:
     """Give all hosts of one registrable domain one turn; an IP address or a public suffix has its own."""
     name = host.partition(":")[0]
-    if host.startswith("[") or _is_address(name):
+    if host.startswith("[") or is_address(name):
         return host
     domain = _public_suffixes().privatesuffix(name)
     return f"domain:{domain}" if domain else host
@@ -35,11 +36,3 @@ def group_key(name: str) -> str:
 @cache
 def _public_suffixes() -> PublicSuffixList:
     return PublicSuffixList()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from headwater.core.access import check_token
 from headwater.core.dates import check_timezone
+from headwater.core.text import is_address
 
 T = TypeVar("T", int, float)
 _HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
@@ -142,17 +143,9 @@ def hosts(raw: object) -> tuple[str, ...]:
     """Parse a list of host names and addresses, without ports."""
     names = [part.lower().rstrip(".").strip("[]") for part in parts(raw)]
     for name in names:
-        if not _HOST_NAME.fullmatch(name) and not _is_address(name):
+        if not _HOST_NAME.fullmatch(name) and not is_address(name):
             raise ValueError(f"{name!r} is not a host name such as headwater.example.org, or an address without a port")
     return tuple(names)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def api_key(raw: object) -> str:

@@ -1,6 +1,7 @@
 """Clean text: readable, storable, and free of markup. Durations for people are written here too."""
 
 import html
+import ipaddress
 import re
 import unicodedata
 from datetime import datetime, timedelta
@@ -233,3 +234,12 @@ def _visible_text(markup: str) -> str:
     tree.strip_tags(_HIDDEN)
     body = tree.body
     return body.text() if body is not None else ""
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is an IP address."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
