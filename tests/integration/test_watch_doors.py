@@ -28,7 +28,9 @@ async def test_a_page_is_watched_shown_and_listed_by_commands(
 ) -> None:
     site.answers[PAGE] = Answer(page("floods"), headers={"Content-Type": "text/html"})
     assert "No page" in run("watch").stdout
-    assert "every 6h" in run("watch", PAGE, "--every", "6h").stdout
+    watched = run("watch", PAGE, "--every", "6h")
+    assert "every 6h" in watched.stdout
+    assert "headwater up" in watched.stderr  # no process fetches
     await harness.work()
     shown = json.loads(run("watch", PAGE, "--bounds", "2h to 7d", "--json").stdout)
     assert (shown["policy"], shown["is_own"], shown["status"]) == ("adaptive 2h to 7d", True, "fetched")

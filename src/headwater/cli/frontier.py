@@ -16,7 +16,7 @@ from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, T, Yes, confirm, parse_duration, run_local
 from headwater.cli.lines import Arguments, Lines, Numbered
 from headwater.cli.output import format_json, print_json, print_result
-from headwater.cli.show import console, errors, plain, visible, wrap
+from headwater.cli.show import NO_FETCHER, console, errors, plain, visible, wrap
 from headwater.core.errors import BadRequest
 from headwater.core.frontier import FrontierStatus, UrlFilter
 from headwater.core.reasons import Reason
@@ -119,7 +119,7 @@ class _Report:
                 errors.print(f"and {self.refused - _REFUSED_SHOWN:,} more; --json lists them all")
             console.print(f"{self.new:,} new, {self.known:,} known, {self.refused:,} refused.")
             if not has_fetcher and self.refused < self.total:
-                errors.print("No process that fetches pages runs on this database. Start one with `headwater up`.")
+                errors.print(NO_FETCHER)
 
 
 async def _submit_all(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+NO_FETCHER = "No process that fetches pages runs on this database. Start one with `headwater up`."
 _FINDING_MARGIN = 29
 _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
 _ADDRESS = re.compile(r"://|^\W*[\w-]+(\.[\w-]+)+\W*$", re.ASCII)  # a URL, or the name of a host

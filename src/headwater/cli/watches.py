@@ -8,12 +8,13 @@ from rich.markup import escape
 
 from headwater.cli.common import Json, run_local
 from headwater.cli.output import print_result
-from headwater.cli.show import console, plain, visible
+from headwater.cli.show import NO_FETCHER, console, errors, plain, visible
 from headwater.core.errors import BadRequest
 from headwater.core.record import LARGEST_ID
 from headwater.core.refetch import NEVER
 
 if TYPE_CHECKING:
+    from headwater.app.operations import LocalOperations
     from headwater.frontier.watch_operations import WatchPage
     from headwater.frontier.watches import Watch
 
@@ -61,11 +62,16 @@ def watch(
     if len(chosen) > 1:
         raise BadRequest("Give one of --every, --adaptive, --never and --as-source.")
     policy = chosen[0] if chosen else _ADAPTIVE
-    found = run_local(
-        lambda ops: ops.watches.watch(url, policy, source) if policy else ops.watches.unwatch(url),
-        creates=bool(policy),  # an unknown page is submitted
-    )
+
+    async def work(operations: "LocalOperations") -> tuple["Watch", bool]:
+        watches = operations.watches
+        found = await (watches.watch(url, policy, source) if policy else watches.unwatch(url))
+        return found, await operations.frontier.has_fetcher()
+
+    found, has_fetcher = run_local(work, creates=bool(policy))  # an unknown page is submitted
     print_result(found, _print_watch, as_json=as_json)
+    if not has_fetcher:
+        errors.print(NO_FETCHER)
 
 
 def _print_watch(watch: "Watch") -> None:
