@@ -15,7 +15,7 @@ _SECTION = re.compile(r"\[(.+)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _GENERAL_SENTENCES = (24, 32)  # with the sentences of the topic, 600 to 1,500 words
 _SENTENCES_PER_PARAGRAPH = (2, 4)
-_WITHOUT_SPACES = frozenset({"ja"})
+_WITHOUT_SPACES = frozenset({"ja", "zh"})
 
 
 @cache

@@ -30,7 +30,7 @@ _NEVER_TRIED = "pending"
 DATED_SOURCE = "govuk"
 _JOBS = {"fetched": ("ready",), "dead": ("failed",)}  # the status of a job by that of its page
 _MOST = 1000
-_OTHER_SCRIPTS = ("ar", "ja")
+_OTHER_SCRIPTS = ("ar", "ja", "zh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ async def _check_search(operations: Operations, documents: list[Document]) -> Ch
         hits = (await operations.search.find(f"{searched} lang:{document.language}", limit=100)).hits
         if document.id not in [hit.id for hit in hits]:
             wrong.append(f"{document.url}: a search for {searched!r} does not find it")
-    name = "words of Japanese and Arabic pages find them"
+    name = "words of Arabic, Chinese and Japanese pages find them"
     return Check(name, counted(len(asked), "page"), tuple(wrong))
 
 

@@ -134,6 +134,15 @@ KAWABE = make_site(
     robots="\ufeffuser-agent: *\r\n<<< garbage >>>\r\nDisallow /without-a-colon\r\n: : :\r\nDISALLOW: /drafts/\r\n",
 )
 
+HEAN = make_site(
+    "hean",
+    "河岸日报",
+    Piece("河边步道时隔十年全线开通", "rivers", 0, language="zh", stamp=iso_offset),
+    Piece("市图书馆开始夜间开放", "libraries", 1, language="zh", stamp=iso_offset),
+    utc_offset_hours=8,
+    feed=FeedPlan("/feed.atom", atom, _ATOM),
+)
+
 SAHIFA = make_site(
     "sahifa",
     "صحيفة الوادي",
@@ -216,4 +225,19 @@ DIGEST = make_site(
     robots=_DISALLOW_PRIVATE,
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, VAULT, *FEDERAL, *_WITHOUT_FEED)
+SITES = (
+    GAZETTE,
+    COUNCIL,
+    WIRE,
+    KAWABE,
+    HEAN,
+    SAHIFA,
+    BOARD,
+    DIGEST,
+    LEDGER,
+    GUIDE,
+    GOVUK,
+    VAULT,
+    *FEDERAL,
+    *_WITHOUT_FEED,
+)
