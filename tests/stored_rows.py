@@ -14,12 +14,14 @@ HOST = "http://news.test"
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 
 
-async def write(connection: Connection, name: str, text: str, at: datetime = NOON, **fields: Any) -> bool:
+async def write(
+    connection: Connection, name: str, text: str, at: datetime = NOON, host: str = "news.test", **fields: Any
+) -> bool:
     """Save the document of an address with this text, as a commit does. Returns whether the document changed."""
-    source_id, url_id = await _address(connection, name, at)
+    source_id, url_id = await _address(connection, name, at, host)
     digest = hashlib.sha256(text.encode()).digest()
     article = replace(Article(text=text, title=f"{name}: {text}", language="en"), **fields)
-    document = NewDocument(article, digest, "html_v1", f"news/{name}", digest, len(text), f"{HOST}/{name}", None)
+    document = NewDocument(article, digest, "html_v1", f"news/{name}", digest, len(text), f"http://{host}/{name}", None)
     await documents.save_texts(connection, {digest: text}, at)
     return (await documents.save_document(connection, url_id, source_id, document, at)).is_changed
 
@@ -56,17 +58,18 @@ async def fail_job(connection: Connection, name: str, reason: str) -> int:
     return job_id
 
 
-async def _address(connection: Connection, name: str, at: datetime) -> tuple[int, int]:
+async def _address(connection: Connection, name: str, at: datetime, host: str = "news.test") -> tuple[int, int]:
     await connection.execute(
         "INSERT INTO sources (name, kind, created_at) VALUES ('news', 'site', $1) ON CONFLICT DO NOTHING", at
     )
     source_id: int = await connection.fetchval("SELECT id FROM sources WHERE name = 'news'")
     url_id: int = await connection.fetchval(
         "INSERT INTO url_frontier (url, url_hash, host, source_id, origin, discovered_at) "
-        "VALUES ($1, sha256($1::text::bytea), 'news.test', $2, 'manual', $3) "
-        "ON CONFLICT (url_hash) DO UPDATE SET host = 'news.test' RETURNING id",
-        f"{HOST}/{name}",
+        "VALUES ($1, sha256($1::text::bytea), $4, $2, 'manual', $3) "
+        "ON CONFLICT (url_hash) DO UPDATE SET host = excluded.host RETURNING id",
+        f"http://{host}/{name}",
         source_id,
         at,
+        host,
     )
     return source_id, url_id

@@ -24,6 +24,7 @@ from headwater.api.feeds import add_feeds, add_saved_searches
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
+from headwater.api.stories import add_stories
 from headwater.api.system import add_system
 from headwater.api.tokens import add_tokens
 from headwater.api.watches import add_watches
@@ -96,7 +97,7 @@ def make_app(operations: Operations) -> FastAPI:
     add_error_handlers(app)
     add_docs(app)
     _add_health(app, operations)
-    readers = (add_documents, add_days, add_feeds, add_changes)
+    readers = (add_documents, add_days, add_feeds, add_changes, add_stories)
     writers = (
         add_sources,
         add_runs,

@@ -35,6 +35,7 @@ from headwater.sandbox.pool import make_sandbox
 from headwater.search.operations import SearchOperations
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind
+from headwater.stories.operations import StoryOperations
 
 _METRICS_TIMEOUT_SECONDS = 2.0
 DATABASE_AWAY = AWAY  # the errors of an operation while the database is away
@@ -48,6 +49,7 @@ class LocalOperations:
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
         self.search = SearchOperations(context)
+        self.stories = StoryOperations(context)
         self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority, save_page_items)
         self.history = HistoryOperations(context)
         self.watches = WatchOperations(context, self.frontier)

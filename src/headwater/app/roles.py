@@ -26,6 +26,7 @@ from headwater.fetching.pool import FetchPool
 from headwater.history.recorder import mark_start
 from headwater.notify.matching import MatcherRole
 from headwater.search.feeder import IndexRole
+from headwater.stories.builder import StoryBuilder, StoryRole
 
 log = structlog.get_logger()
 # Work may end during the grace; then the rest is released. Both together take less than ten seconds.
@@ -160,6 +161,7 @@ def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics)
     if RoleName.DELIVERER in roles:
         made.append(DelivererRole(runtime.outbox, metrics.count_delivery))
         made.append(MatcherRole(runtime.matcher))
+        made.append(StoryRole(StoryBuilder(context)))
         if runtime.index_feeder:
             made.append(IndexRole(runtime.index_feeder, on_sent=metrics.count_indexed))
     if RoleName.MAINTENANCE in roles:

@@ -26,6 +26,7 @@ from headwater.cli.saved_searches import feed_address_app, saved_search_app
 from headwater.cli.search import search_app
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
+from headwater.cli.stories import story_app
 from headwater.cli.tokens import token_app
 from headwater.cli.upkeep import backup, restore, upgrade, verify
 from headwater.cli.watches import watch
@@ -57,6 +58,7 @@ app = typer.Typer(
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 for group, name, panel in (
     (search_app, "search", READ),
+    (story_app, "story", READ),
     (source_app, "source", SOURCES),
     (frontier_app, "frontier", RUN),
     (canonical_app, "canonical", RUN),

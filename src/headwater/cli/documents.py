@@ -24,6 +24,7 @@ from headwater.cli.show import break_lines, console, plain, visible
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
+    from headwater.documents.diff import TextDiff
     from headwater.documents.normalize import NormalizedFile
     from headwater.documents.operations import Document, DocumentDiff
     from headwater.explain.report import Why
@@ -131,6 +132,11 @@ def _print_diff(found: "DocumentDiff") -> None:
         f"[dim]document {found.document_id}, from revision {found.before} ({found.before_came_at:%Y-%m-%d %H:%M}) "
         f"to {found.after} ({found.after_came_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
     )
+    print_changes(found)
+
+
+def print_changes(found: "TextDiff") -> None:
+    """Show the changes between two texts."""
     for sentence in found.summary:
         console.print(plain(sentence))
     for change in found.changes:

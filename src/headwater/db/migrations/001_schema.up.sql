@@ -650,6 +650,41 @@ CREATE TABLE canonical_state (
 );
 INSERT INTO canonical_state DEFAULT VALUES;
 
+-- Stories ------------------------------------------------------------------------------------------------------------
+
+-- Documents about one event. A role follows the changes and derives these rows from the documents alone. A document joins
+-- the document with the closest signature among those with smaller ids, so all documents of a story form a tree. Its root
+-- names the story. `headwater story rebuild` makes the same rows again.
+CREATE TABLE story_documents (
+    document_id  bigint PRIMARY KEY,    -- its deletion removes the row a little later
+    story_id     bigint NOT NULL,       -- the root of its tree
+    parent_id    bigint,
+    relation     text CHECK (relation IN ('copy', 'report')),
+    likeness     int,                   -- to its parent, from 0 to 1000
+    signature    bytea NOT NULL,        -- made by stories/signature
+    CONSTRAINT parent_is_earlier CHECK (parent_id < document_id),
+    CONSTRAINT root_names_the_story CHECK ((parent_id IS NULL) = (story_id = document_id)),
+    CONSTRAINT parent_has_a_relation CHECK (num_nulls(parent_id, relation, likeness) IN (0, 3))
+);
+CREATE INDEX story_documents_story ON story_documents (story_id, document_id);
+CREATE INDEX story_documents_parent ON story_documents (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX story_documents_joined ON story_documents (document_id) WHERE parent_id IS NOT NULL;
+
+-- The keys of each signature. Two documents are compared if they share a key.
+CREATE TABLE story_keys (
+    key          bigint NOT NULL,
+    document_id  bigint NOT NULL,
+    PRIMARY KEY (key, document_id)
+);
+
+-- How far the role is. The transaction that changes stories locks this row.
+CREATE TABLE story_state (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    position       bigint NOT NULL DEFAULT 0,   -- all changes up to this position are in the stories
+    version        int NOT NULL DEFAULT 0       -- of the function that made the signatures
+);
+INSERT INTO story_state DEFAULT VALUES;
+
 -- Changes and webhooks -----------------------------------------------------------------------------------------------
 
 -- Changes of documents and jobs, for other programs. The transaction that makes a change also writes its row. A row gets

@@ -1,0 +1,1 @@
+"""Documents about one event: copies of a text, and reports of several sources."""
