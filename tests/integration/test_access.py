@@ -103,6 +103,10 @@ POST /sources/{name}/disable write
 POST /sources/{name}/enable write
 POST /sources/{name}/purge admin
 POST /sources/{name}/sync write
+GET /stories read
+GET /stories/of read
+GET /stories/{document_id} read
+GET /stories/{document_id}/diff read
 GET /tokens admin
 POST /tokens admin
 DELETE /tokens/{name} admin
