@@ -1,6 +1,6 @@
 """Typed functions over queries/documents.sql."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from headwater.extraction.article import Article
 class NewDocument:
     """A document to save. `raw_path` is below the corpus folder, and the bytes there hash to `raw_hash`.
 
-    The normalizer read the bytes with `fetched_url`, `content_type` and `selectors`. They are saved too, so that the
-    same text can be made from the raw file again.
+    The normalizer read the bytes with `fetched_url`, `content_type`, `selectors` and `removed_blocks`. They are saved,
+    so that the same text can be made from the raw file again. `site_blocks` are the hashes of blocks that may recur on
+    other pages of the host.
     """
 
     article: Article
@@ -28,6 +29,8 @@ class NewDocument:
     fetched_url: str
     content_type: str | None
     selectors: Mapping[str, str] = field(default_factory=dict)
+    removed_blocks: Collection[int] = ()
+    site_blocks: Sequence[int] = ()
 
 
 @record
@@ -95,6 +98,8 @@ class Document(DocumentLine):
     raw_bytes: int
     page_kind: str | None
     """`article`, `documentation`, `forum`, `product`, `service`, `collection` or `listing`; null if it is no page."""
+    removed_blocks: int
+    """The number of blocks that recur on the pages of its site and were left out of the text."""
     body_status: str
     """`ok`, or `scanned_no_text` for a PDF of pictures."""
     artifacts: list[Mapping[str, Any]]
@@ -177,6 +182,7 @@ async def save_document(
         document.selectors,
         article.region,
         article.page_kind,
+        list(document.removed_blocks),
     )
     assert row is not None
     return SavedDocument(*row)

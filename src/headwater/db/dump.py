@@ -27,6 +27,7 @@ TABLES = (
     "host_state",
     "url_frontier",
     "watches",
+    "site_memory",
     "sightings",
     "frontier_queue",
     "frontier_counts",

@@ -25,6 +25,7 @@ class StoredDocument:
     fetched_url: str | None
     content_type: str | None
     selectors: Mapping[str, str]
+    removed_blocks: list[int]
     content_hash: bytes
     text_hash: bytes
     fetched_at: datetime

@@ -2,8 +2,9 @@
 
 A row names a raw file, the hash of its bytes, the normalizer that read them and the hash of the text. It also has the
 input of the normalizer besides the bytes: the fetched URL (for relative links), the Content-Type (it may name the
-charset) and the selectors of the source. The sandbox can therefore make the text again, and it must be the same to the
-byte. Rows from before those columns are normalized with the URL of the page and without a content type.
+charset), the selectors of the source and the removed blocks of the site. The sandbox can therefore make the text again,
+and it must be the same to the byte. Rows from before those columns are normalized with the URL of the page and without
+a content type.
 """
 
 import asyncio
@@ -164,6 +165,7 @@ async def normalize_again(sandbox: Sandbox, document: StoredDocument, body: byte
         document.fetched_url or document.url,
         document.content_type,
         document.selectors,
+        document.removed_blocks,
         returns=NormalizedPage,
         seconds=seconds,
     )

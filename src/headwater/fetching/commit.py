@@ -1,6 +1,7 @@
 """Saves a batch of fetched pages in one transaction. A claim whose lease is lost changes nothing."""
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -9,9 +10,10 @@ from headwater.core.frontier import UrlStatus
 from headwater.core.politeness import KeyOf, own_key
 from headwater.core.reasons import Reason
 from headwater.core.refetch import FetchEnd
+from headwater.core.site_memory import SiteMemory
 from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
-from headwater.db import canonical, documents, frontier, hosts, items, watches
+from headwater.db import canonical, documents, frontier, hosts, items, site_memory, watches
 from headwater.db.pool import Connection
 from headwater.db.search import Words, index_documents
 from headwater.documents.page_items import note_changed_pages, save_page_items
@@ -59,6 +61,7 @@ async def commit(
     stored = {result.finish.claim.url_id for result in results if result.document}
     changed = {url_id for url_id, end in ends.items() if end is FetchEnd.CHANGED}
     await save_page_items(connection, stored | targets, timezone, now, changed)
+    await _learn_site_blocks(connection, results, finishes, ends)  # last: no other lock is taken after its locks
     return finishes
 
 
@@ -155,6 +158,29 @@ async def _save_documents(
     if changed:
         await canonical.mark_articles_changed(connection, changed, now)
     return finishes
+
+
+async def _learn_site_blocks(
+    connection: Connection, results: Collection[FetchResult], finishes: Collection[Finish], ends: Mapping[int, FetchEnd]
+) -> None:
+    """Count the blocks of pages that were read for the first time and whose text is new."""
+    stored = {done.claim.url_id for done in finishes if done.outcome.reason is Reason.STORED}
+    pages: dict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
+    for result in results:
+        claim, document = result.finish.claim, result.document
+        is_first = claim.url_id in stored and ends.get(claim.url_id) is FetchEnd.FIRST
+        if document and document.site_blocks and is_first:
+            pages[claim.host.host].append((claim.url_id, document.site_blocks))
+    if not pages:
+        return
+    memories = await site_memory.lock_site_memories(connection, pages)
+    learned: dict[str, SiteMemory] = {}
+    for host, of_host in pages.items():
+        memory = memories.get(host, SiteMemory())
+        if taught := [blocks for url_id, blocks in of_host if memory.is_taught_by(url_id)]:
+            learned[host] = memory.learn(taught)
+    if learned:
+        await site_memory.save_site_memories(connection, learned)
 
 
 async def _save_aliases(connection: Connection, results: Collection[FetchResult], now: datetime) -> None:

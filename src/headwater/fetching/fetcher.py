@@ -18,6 +18,7 @@ from headwater.db.context import DatabaseContext
 from headwater.db.documents import NewDocument
 from headwater.db.frontier import is_dead
 from headwater.db.pool import is_down
+from headwater.db.site_memory import KnownBlocks, get_known_blocks
 from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.frontier.claim import Finish
@@ -171,7 +172,8 @@ class Fetcher:
                 Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified
             )
             return self._end(fetch, unchanged)
-        page = await self._read(claim, response)
+        known = await self.context.database.run(get_known_blocks, claim.url_id, claim.host.host)
+        page = await self._read(claim, response, known)
         raw = await self._write_raw_file(claim, response.body)
         document = NewDocument(
             article=page.article,
@@ -183,13 +185,16 @@ class Fetcher:
             fetched_url=response.url,
             content_type=headers.get("content-type"),
             selectors=claim.selectors,
+            # A document that was read before keeps its list, so that its text changes only if its page does.
+            removed_blocks=known.hashes if known.is_pinned else list(page.site_blocks.removed),
+            site_blocks=page.site_blocks.learned,
         )
         outcome = FetchOutcome(
             Reason.STORED, UrlStatus.FETCHED, etag=headers.get("etag"), last_modified=headers.get("last-modified")
         )
         return replace(self._end(fetch, outcome), document=document, aliases=fetch.aliases)
 
-    async def _read(self, claim: Claim, response: Response) -> NormalizedPage:
+    async def _read(self, claim: Claim, response: Response, known: KnownBlocks) -> NormalizedPage:
         """Read the page. Keep the bytes of an unreadable page, unless a document was made from an earlier raw file."""
         try:
             return await self.sandbox.run(
@@ -198,6 +203,7 @@ class Fetcher:
                 response.url,
                 response.headers.get("content-type"),
                 claim.selectors,
+                known.hashes,
                 returns=NormalizedPage,
                 seconds=self.context.settings.sandbox_timeout_seconds,
             )

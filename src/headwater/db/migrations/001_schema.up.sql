@@ -386,7 +386,8 @@ CREATE TABLE texts (
     first_seen_at  timestamptz NOT NULL
 );
 
--- One document for each URL. The text can be derived again from the raw file, fetched_url, content_type and selectors.
+-- One document for each URL. The text can be derived again from the raw file, fetched_url, content_type, selectors and
+-- removed_blocks.
 CREATE SEQUENCE document_versions;
 CREATE TABLE documents (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -411,6 +412,7 @@ CREATE TABLE documents (
     artifacts      jsonb NOT NULL DEFAULT '[]',     -- tables that the text cannot show
     normalizer     text NOT NULL,
     selectors      jsonb NOT NULL DEFAULT '{}',     -- the source's selectors that the normalizer used
+    removed_blocks bigint[] NOT NULL DEFAULT '{}',  -- hashes of blocks of its site that the normalizer left out
     fetched_url    text,            -- the URL of the bytes, after redirects
     content_type   text,            -- the header of the answer, with its charset; NULL: it had none
     raw_path       text NOT NULL,   -- below the corpus folder
@@ -422,6 +424,15 @@ CREATE TABLE documents (
 CREATE INDEX documents_fetched ON documents (fetched_at DESC, id DESC);
 CREATE INDEX documents_source ON documents (source_id, id);
 CREATE INDEX documents_text ON documents (content_hash);
+
+-- On how many of the pages of a host its blocks of text are. Blocks that recur belong to the site, not to a page.
+CREATE TABLE site_memory (
+    host    text PRIMARY KEY,
+    pages   int NOT NULL CHECK (pages > 0 AND pages <= 64),     -- later pages weigh more
+    blocks  bigint[] NOT NULL,      -- hashes, oldest first
+    counts  int[] NOT NULL,         -- the number of pages with each block
+    CONSTRAINT memory_is_bounded CHECK (cardinality(blocks) = cardinality(counts) AND cardinality(blocks) <= 256)
+) WITH (fillfactor = 50);
 
 -- The earlier texts of a document.
 CREATE TABLE document_revisions (

@@ -13,7 +13,7 @@ SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY c
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now,
 -- $17 fetched URL, $18 content type, $19 body status, $20 artifacts, $21 updated,
--- $22 confidence, $23 the source's selectors, $24 region, $25 page kind.
+-- $22 confidence, $23 the source's selectors, $24 region, $25 page kind, $26 removed blocks.
 -- A text that changed stays as a revision.
 -- Returns the id; whether the document was known and one of its fields changed (the trigger `record_changed` compares
 -- the same columns); and whether search has the same words already.
@@ -29,8 +29,8 @@ WITH was AS (
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at,
                        fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region,
-                       page_kind)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+                       page_kind, removed_blocks)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
 ON CONFLICT (url_id) DO UPDATE
     SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
         content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
@@ -40,7 +40,8 @@ ON CONFLICT (url_id) DO UPDATE
         raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at,
         fetched_url = excluded.fetched_url, content_type = excluded.content_type,
         body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
-        confidence = excluded.confidence, selectors = excluded.selectors, page_kind = excluded.page_kind
+        confidence = excluded.confidence, selectors = excluded.selectors, page_kind = excluded.page_kind,
+        removed_blocks = excluded.removed_blocks
 RETURNING id, EXISTS (
     SELECT FROM was
     WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.region, was.image, was.abstract)
@@ -76,7 +77,7 @@ SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language, d.region,
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
        d.updated_at, d.image, d.abstract,
        d.canonical_url, d.provenance, d.confidence, d.normalizer, d.raw_path, encode(d.raw_hash, 'hex') AS raw_hash,
-       d.raw_bytes, d.fetched_at, encode(d.content_hash, 'hex') AS content_hash, d.revision, d.page_kind, d.body_status, d.artifacts, t.body AS text
+       d.raw_bytes, d.fetched_at, encode(d.content_hash, 'hex') AS content_hash, d.revision, d.page_kind, cardinality(d.removed_blocks) AS removed_blocks, d.body_status, d.artifacts, t.body AS text
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
 WHERE d.id = $1

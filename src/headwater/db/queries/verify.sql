@@ -2,7 +2,7 @@
 -- Documents in pages, by id, each with the hash of its text, and whether its page waits to be fetched again.
 -- $1 after this id, $2 up to this id, $3 source id or NULL, $4 limit
 SELECT d.id, u.url, s.name AS source, d.raw_path, d.raw_hash, d.raw_bytes, d.normalizer, d.fetched_url, d.content_type,
-       d.selectors, d.content_hash, sha256(convert_to(t.body, 'UTF8')) AS text_hash, d.fetched_at,
+       d.selectors, d.removed_blocks, d.content_hash, sha256(convert_to(t.body, 'UTF8')) AS text_hash, d.fetched_at,
        q.url_id IS NOT NULL AS queued, coalesce(q.lease_until > clock_timestamp(), false) AS being_fetched
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)

@@ -1,7 +1,7 @@
 """Extract articles from HTML pages, version 1."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,12 +11,13 @@ from headwater.core.charset import read_html
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean, extract_blocks, is_too_deep
-from headwater.extraction.article import Article
+from headwater.extraction.article import Article, PageKind
 from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import read_blocks
-from headwater.extraction.html.main_text import choose_blocks
+from headwater.extraction.html.main_text import choose_blocks, join_texts
 from headwater.extraction.html.metadata import SELECTOR_KEYS, TRUST, check_selector, read_metadata
 from headwater.extraction.html.page_kinds import guess_page_kind
+from headwater.extraction.html.site_blocks import SiteBlocks, remove_site_blocks
 from headwater.extraction.sniffing import require_page
 
 _MIN_ABSTRACT_LENGTH = 40
@@ -36,14 +37,20 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     """
     _check_types(body, url, selectors)
     if isinstance(body, str):
-        return _read(body, None, url, selectors or {})
+        return _read(body, None, url, selectors or {})[0]
     require_page(body)
-    return _read(*_decode(body, None), url, selectors or {})
+    return _read(*_decode(body, None), url, selectors or {})[0]
 
 
-def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Extract the article of bytes that are a page, with the charset of the HTTP header."""
-    return _read(*_decode(body, content_type), url, selectors or {})
+def normalize_html(
+    body: bytes,
+    url: str,
+    content_type: str | None,
+    selectors: Mapping[str, str] | None,
+    known_blocks: Collection[int] = (),
+) -> tuple[Article, SiteBlocks]:
+    """Extract the article of bytes that are a page, with the charset of the HTTP header and without known blocks."""
+    return _read(*_decode(body, content_type), url, selectors or {}, known_blocks)
 
 
 def _check_types(body: object, url: object, selectors: object) -> None:
@@ -61,12 +68,14 @@ def _check_types(body: object, url: object, selectors: object) -> None:
             raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
 
 
-def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str]) -> Article:
+def _read(
+    text: str, markup: bytes | None, url: str, selectors: Mapping[str, str], known_blocks: Collection[int] = ()
+) -> tuple[Article, SiteBlocks]:
     try:
         if len(text) > _MAX_PAGE_LENGTH:
             raise _too_long()
         with _paused_gc():
-            return _article(text, markup or text.encode(errors="ignore"), url, selectors)
+            return _article(text, markup or text.encode(errors="ignore"), url, selectors, known_blocks)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
@@ -96,7 +105,9 @@ def _paused_gc() -> Iterator[None]:
             gc.enable()
 
 
-def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -> Article:
+def _article(
+    text: str, markup: bytes, url: str, selectors: Mapping[str, str], known_blocks: Collection[int]
+) -> tuple[Article, SiteBlocks]:
     _check_size(text, url)
     _check_selectors(selectors)
     tree, body = LexborHTMLParser(markup), selectors.get("body")
@@ -107,7 +118,7 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     article = replace(article, page_kind=kind)
     selected = extract_blocks(" ".join(node.html or "" for node in tree.css(body))) if body else ""
     if selected:
-        return _complete(article, selected, selected, "selector", 1.0)
+        return _complete(article, selected, selected, "selector", 1.0), SiteBlocks()
     found = choose_blocks(text, blocks, score_blocks(blocks, elements, kind), kind, article.byline)
     if len(found.text) - sum(block.links for block in found.blocks) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
@@ -117,10 +128,15 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
             raise Unreadable(reason.sentence, reason=reason, url=url)
     if not found.text:
         raise Unreadable("The page contains no text.", reason=Reason.EMPTY_TEXT, url=url)
+    site_blocks = SiteBlocks()
+    if kind is PageKind.ARTICLE and found.origin == "dom":
+        kept, site_blocks = remove_site_blocks(found.blocks, known_blocks)
+        if site_blocks.removed:
+            found = replace(found, blocks=kept, text=join_texts(kept))
     text, markdown = clean(found.text), found.markdown
     if text != found.text:  # cleaning changes the Markdown only if it changes the text
         markdown = clean(markdown)
-    return _complete(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
+    return _complete(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0)), site_blocks
 
 
 def _check_size(text: str, url: str) -> None:

@@ -54,7 +54,7 @@ class MainText:
     @property
     def markdown(self) -> str:
         """The main text as Markdown."""
-        return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
+        return to_markdown(self.blocks) if self.text == join_texts(self.blocks) else self.text
 
 
 def choose_blocks(
@@ -68,7 +68,7 @@ def choose_blocks(
     found = _choose_article(page, blocks, scores) if kind is PageKind.ARTICLE else choose_likely(blocks, scores)
     own = byline if found.origin == "dom" else None
     once = _drop_copies([block for block in found.blocks if not (own and _is_byline(block, own))])
-    return found if len(once) == len(found.blocks) else replace(found, blocks=once, text=_text(once))
+    return found if len(once) == len(found.blocks) else replace(found, blocks=once, text=join_texts(once))
 
 
 def choose_likely(blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
@@ -82,7 +82,7 @@ def choose_likely(blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
             best, least = 2 * right / (kept + expected), likely[number]
     least = min(least, 0.5)
     chosen = [block for block, share in zip(blocks, likely, strict=True) if share >= least]
-    return MainText(chosen, _text(chosen), "dom", 1 - best)
+    return MainText(chosen, join_texts(chosen), "dom", 1 - best)
 
 
 def _drop_copies(blocks: Sequence[Block]) -> list[Block]:
@@ -128,22 +128,22 @@ def _choose_article(page: str, blocks: Sequence[Block], scores: Sequence[float])
         is_little = _size(inside) < _LITTLE_TEXT and _size(kept) < _SITE_TEXT
         if is_little and section.size - section.links < _SHORT:
             short = section_text(section, blocks)
-            return MainText(short, _text(short), "dom", _DOUBT_BELOW_HEADING)
+            return MainText(short, join_texts(short), "dom", _DOUBT_BELOW_HEADING)
         if _size(inside) * 3 >= _size(kept):
             kept = inside
     if doubt <= _MAX_DOUBT:
-        return MainText(kept, _text(kept), "dom", doubt)
+        return MainText(kept, join_texts(kept), "dom", doubt)
     second = _extract_by_trafilatura(page) if len(page) <= _MAX_SECOND_OPINION_LENGTH else ""
     if second and _is_prose(second):
         found = _find_blocks(second, blocks)
-        text = _text(found)
+        text = join_texts(found)
         # trafilatura also reads text outside of blocks, such as text in templates.
         return MainText(found, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
     if kept or second:
         return choose_likely(blocks, scores)
     # The page is too small or too unusual to score.
     kept = kept or [block for block in blocks if not _is_aside(block)]
-    return MainText(kept, _text(kept), "dom", 1.0)
+    return MainText(kept, join_texts(kept), "dom", 1.0)
 
 
 def _is_outvoted(score: float, alike: Sequence[float]) -> bool:
@@ -179,7 +179,8 @@ def _letters(text: str) -> str:
     return "".join(_NON_LETTERS.split(text))
 
 
-def _text(blocks: Sequence[Block]) -> str:
+def join_texts(blocks: Sequence[Block]) -> str:
+    """Return the text of blocks, with an empty line between them."""
     return "\n\n".join(block.text for block in blocks)
 
 
