@@ -28,6 +28,25 @@ async def desk(site: Site, make_settings: Callable[..., Settings], chromium: str
 
 
 @pytest.mark.timeout(300)
+async def test_the_page_of_a_source_shows_a_poll_without_a_reload(desk: Desk) -> None:
+    async with desk.open() as opened, desk.open() as other:
+        for window in (opened, other):
+            await desk.sign_in(window)
+        await other.goto("/ui/add-source")
+        await other.get_by_label("Address").fill(FEED)
+        await other.get_by_label("Name").first.fill("second")
+        await other.get_by_role("button", name="Add").first.click()
+        await expect(other.get_by_role("heading", level=1)).to_have_text("second", timeout=PATIENCE)
+        async with opened.expect_request("**/ui/live/*"):
+            await opened.goto("/ui/sources/second")
+        await opened.evaluate("window.isSame = true")
+        await other.get_by_role("button", name="Sync now").click()
+        await expect(opened.locator(".event .badge", has_text="run")).to_have_count(1, timeout=PATIENCE)
+        assert await opened.evaluate("window.isSame")
+        assert not desk.faults
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("has_scripts", [True, False])
 async def test_an_operator_adds_a_source_submits_a_url_and_releases_its_host(desk: Desk, has_scripts: bool) -> None:
     async with desk.open(java_script_enabled=has_scripts) as opened:

@@ -97,6 +97,7 @@ POST /sources/import write
 POST /sources/test write
 DELETE /sources/{name} write
 GET /sources/{name} read
+GET /sources/{name}/history read
 PATCH /sources/{name} write
 POST /sources/{name}/backfill write
 POST /sources/{name}/disable write

@@ -297,6 +297,30 @@ async def test_a_stream_reports_that_documents_changed(reader: Reader, page_sett
     assert (await reader.get("/ui/live/nothing")).status == 404
 
 
+async def test_each_operator_page_names_a_topic_that_has_a_stream(reader: Reader) -> None:
+    paths = ("/ui/frontier", "/ui/hosts", "/ui/runs", "/ui/system", "/ui/sources/news.test")
+    topics = [(await reader.get(path)).tree.css("main")[0].attributes["data-live"] for path in paths]
+    assert topics == ["frontier", "hosts", "runs", "system", "source:news.test"]
+    for topic in topics:
+        async with reader.session.get(f"{reader.base}/ui/live/{topic}") as stream, asyncio.timeout(30):
+            assert await read_event(stream)
+
+
+async def test_the_stream_of_a_source_reports_its_polls_and_no_others(
+    reader: Reader, page_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_STATE_SECONDS", 0.01)
+    async with reader.session.get(f"{reader.base}/ui/live/source:news.test") as stream, asyncio.timeout(30):
+        first = await read_event(stream)
+        async with open_harness(page_settings) as harness:
+            await harness.operations.sources.create("other", "manual", {})
+            await harness.operations.sources.set_enabled("other", enabled=False)
+            await harness.operations.sources.set_enabled("news.test", enabled=False)
+            state = await harness.operations.history.sources.get_state("news.test")
+        assert await read_event(stream) != first
+        assert "enabled" in str(state)
+
+
 async def test_streams_take_at_most_half_of_the_connections(
     page_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

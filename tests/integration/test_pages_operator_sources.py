@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from headwater.core.settings import Settings
+from headwater.history.sources import measure_sources
 from headwater.sources.import_export import MAX_FILE_BYTES
 from tests.api import TOKEN
 from tests.harness import AppHarness, open_harness
@@ -51,6 +52,35 @@ async def test_sources_are_listed_with_the_worst_health_first(reader: Reader, ha
     assert names(await reader.get("/ui/sources?health=failing")) == ["bbb"]
     assert names(await reader.get("/ui/sources?name=AA")) == ["aaa"]
     assert (await reader.get("/ui/sources?health=ill")).status == 422
+
+
+async def test_a_source_shows_its_timeline_its_charts_and_how_fresh_it_is(
+    reader: Reader, harness: AppHarness, site: Site
+) -> None:
+    await harness.execute("UPDATE items SET published_at = now()")
+    await harness.work()
+    site.answers[FEED] = Answer("", status=500)
+    await harness.poll("news.test")
+    await harness.operations.sources.edit("news.test", {"category": HOSTILE})
+    await harness.execute("UPDATE poll_log SET error = $1 WHERE error IS NOT NULL", HOSTILE)
+    await harness.execute("DELETE FROM source_days")
+    shown = await reader.get("/ui/sources/news.test")
+    assert not shown.tree.css(".plot")
+    context = harness.runtime.context
+    await measure_sources(context.database, context.clock.now())
+    shown = await reader.get("/ui/sources/news.test")
+    check_page(shown)
+    events = shown.texts(".event")
+    assert events[0].startswith("in")
+    assert "setting" in next(event for event in events if "category was" in event)
+    assert "<script>" in next(event for event in events if "http 5xx" in event)
+    assert any("2 new of 2 items" in event for event in events)
+    assert len(shown.tree.css(".plot")) == 3
+    assert shown.tree.css(".mark-setting")
+    listed = await reader.get("/ui/sources")
+    check_page(listed)
+    assert listed.tree.css(".sparkline")
+    assert "fetched" in listed.texts(".state-lags")[0]
 
 
 async def test_the_list_of_sources_has_pages(reader: Reader, harness: AppHarness) -> None:

@@ -127,8 +127,11 @@ def test_columns_are_drawn_upon_each_other() -> None:
     times = [NOW, NOW + timedelta(minutes=1)]
     drawn = charts.draw_columns(times, [charts.Line("a", [15.0, 0.0]), charts.Line("b", [15.0, 30.0])], label="x")
     first, second = [node.attributes["d"] or "" for node in LexborHTMLParser(drawn).css(".plot .column")]
-    assert re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", first) == [("140.0", "64.0")]
-    assert re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", second) == [("76.0", "64.0"), ("140.0", "128.0")]
+    corners = [re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", path) for path in (first, second)]
+    ((low, height),), ((on_top, same), (other_low, twice)) = [
+        [tuple(map(float, corner)) for corner in one] for one in corners
+    ]
+    assert (on_top, same, other_low, twice) == (low - height, height, low, 2 * height)
 
 
 def test_charts_of_nothing_are_no_error() -> None:

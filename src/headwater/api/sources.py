@@ -96,6 +96,7 @@ def add_sources(app: FastAPI, operations: Operations) -> None:
     """Add the routes. A fixed path must precede a path with a name."""
     _add_fixed(app, operations.sources)
     _add_named(app, operations.sources, operations.upkeep)
+    app.get("/sources/{name}/history", tags=[_TAG])(operations.history.sources.show)
 
     @app.post("/sources/{name}/sync", tags=[_TAG], status_code=202)
     async def sync(name: Name, method: Method | None = None) -> RunRecord:

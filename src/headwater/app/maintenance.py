@@ -22,6 +22,7 @@ from headwater.frontier import rescue
 from headwater.frontier.watches import queue_due_pages, replan_pages
 from headwater.handoff.handoffs import HandoffRunner, promote_successors
 from headwater.history.recorder import record_history
+from headwater.history.sources import measure_sources
 
 log = structlog.get_logger()
 Rescuer = Callable[[DatabaseContext], Awaitable[int]]
@@ -109,6 +110,7 @@ class MaintenanceRole:
             self._purge,
             self._prune,
             lambda: record_history(self.context.database, self.context.clock.now()),
+            lambda: measure_sources(self.context.database, self.context.clock.now()),
         ):
             try:
                 await duty()

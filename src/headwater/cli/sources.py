@@ -13,6 +13,7 @@ import typer
 from headwater.cli import show, show_sources
 from headwater.cli.bars import progress_bars
 from headwater.cli.common import Json, T, confirm, run_live, run_local
+from headwater.cli.history import source_history
 from headwater.cli.output import print_json
 from headwater.cli.upkeep import source_janitor
 from headwater.core.errors import BadRequest, FolderUnusable
@@ -277,6 +278,7 @@ def source_test(
 
 
 source_app.command("janitor")(source_janitor)
+source_app.command("history")(source_history)
 
 
 def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]", *, creates: bool = False) -> T:

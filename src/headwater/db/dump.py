@@ -49,6 +49,8 @@ TABLES = (
     "runs",
     "history",
     "history_marks",
+    "poll_log",
+    "source_days",
     "started_programs",
     "ingestion_jobs",
     "ingestion_handoffs",

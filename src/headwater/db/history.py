@@ -10,6 +10,7 @@ from headwater.core.record import record
 from headwater.core.text import clean, make_storable
 from headwater.db.handoffs import requires_table
 from headwater.db.pool import Connection
+from headwater.db.source_history import STORED
 from headwater.db.sql import query
 
 _LONGEST_LABEL = 300
@@ -22,7 +23,6 @@ _SEPARATE = {Metric.HANDOFFS, *GAUGES}
 _METRIC_OF = {ReasonClass.DONE: Metric.FETCHED} | {
     kind: Metric(f"failed_{kind}") for kind in ReasonClass if kind not in (ReasonClass.DONE, ReasonClass.HANDOFF)
 }
-_STORED = [Reason.STORED, Reason.LINKED, Reason.SCANNED_NO_TEXT]
 
 
 @record
@@ -47,12 +47,18 @@ async def get_last_minute(connection: Connection) -> datetime | None:
     return value
 
 
+async def get_first_activity(connection: Connection) -> datetime | None:
+    """Return the time of the oldest fetch attempt or poll that is logged."""
+    value: datetime | None = await connection.fetchval(query("get_first_activity"))
+    return value
+
+
 async def record_minutes(connection: Connection, start: datetime, end: datetime) -> None:
     """Record what ended in the minutes between two times."""
     reasons = {reason.value: _METRIC_OF[reason.kind] for reason in Reason if reason.kind in _METRIC_OF}
     counted = [metric for metric in Metric if metric not in _SEPARATE]
     await connection.execute(
-        query("record_minutes"), start, end, list(reasons), list(reasons.values()), _STORED, counted
+        query("record_minutes"), start, end, list(reasons), list(reasons.values()), STORED, counted
     )
 
 
@@ -96,9 +102,11 @@ async def add_marks(
         await connection.execute(query("add_mark"), now, kind, storable, source_id)
 
 
-async def list_marks(connection: Connection, since: datetime, limit: int) -> list[HistoryMark]:
-    """List the newest events since a time, the newest first."""
-    return [HistoryMark(**row) for row in await connection.fetch(query("list_marks"), since, limit)]
+async def list_marks(
+    connection: Connection, since: datetime, limit: int, source: str | None = None
+) -> list[HistoryMark]:
+    """List the newest events since a time, the newest first. With a source, no settings of other sources are meant."""
+    return [HistoryMark(**row) for row in await connection.fetch(query("list_marks"), since, limit, source)]
 
 
 async def replace_started_program(

@@ -22,6 +22,7 @@ from headwater.db.pool import Connection
 from headwater.db.sql import query, read_lease
 
 _ENDING_COLUMNS = ("reason", "error", "consecutive_errors", "item_count", "state", "brought_new")
+_LOGGED_COLUMNS = ("is_unfinished", "new_items", "new_urls", "run_id")
 
 
 @record
@@ -124,6 +125,9 @@ class PollOutcome:
     state: Mapping[str, Any]
     brought_new: bool = False
     is_unfinished: bool = False  # the next poll continues the backfill
+    new_items: int = 0
+    new_urls: int = 0
+    run_id: int | None = None
 
 
 def _read_source(row: Mapping[str, Any]) -> Source:
@@ -388,7 +392,7 @@ async def finish_polls(
         *([getattr(ending, name) for _, ending in endings] for name in _ENDING_COLUMNS),
         now,
         unhurried,
-        [ending.is_unfinished for _, ending in endings],
+        *([getattr(ending, name) for _, ending in endings] for name in _LOGGED_COLUMNS),
     )
     settled = {row["token"] for row in rows}
     return [claim.lease.token in settled for claim, _ in endings]

@@ -18,7 +18,7 @@ from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.core.run import RunCounters
 from headwater.core.source import Method, Source
 from headwater.core.text import clean
-from headwater.db import items, runs, sources
+from headwater.db import history, items, runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Coalescer, Connection, is_down
 from headwater.db.runs import RunClaim, RunEnding
@@ -179,7 +179,9 @@ class Poller:
         """End a poll without anything to save. One statement ends all such polls of a moment."""
         has_new = bool(found.new_urls)
         plan = self._plan(found, Read(), found.requested_delay)
-        outcome = PollOutcome(plan, Reason.POLLED, None, 0, None, found.state, has_new, is_unfinished=bool(found.left))
+        outcome = PollOutcome(
+            plan, Reason.POLLED, None, 0, None, found.state, has_new, bool(found.left), new_urls=found.new_urls
+        )
         if not await self._unchanged.submit((found.claim, outcome)):
             raise LeaseLost(f"The poll of {found.claim.source.name} took longer than its lease.")
         if has_new:
@@ -202,7 +204,14 @@ class Poller:
         errors = plan.errors if plan else errors
         state = claim.state if found.saved_state is None else found.saved_state
         outcome = PollOutcome(
-            plan, error.reason, _storable(str(error)), errors, None, state, is_unfinished=is_ours or error.retryable
+            plan,
+            error.reason,
+            _storable(str(error)),
+            errors,
+            None,
+            state,
+            is_unfinished=is_ours or error.retryable,
+            run_id=run.id if run else None,
         )
         if run is None:
             await self._unchanged.submit((claim, outcome))
@@ -271,7 +280,7 @@ class Poller:
         if profile != claim.fetch_profile:
             await sources.save_fetch_profile(connection, source.id, profile)
         if found.learned:
-            await _save_learned(connection, source, found.learned)
+            await _save_learned(connection, source, found.learned, now)
         outcome = PollOutcome(
             self._plan(found, Read(total.items, total.new_items), found.requested_delay),
             Reason.POLLED,
@@ -281,6 +290,9 @@ class Poller:
             found.state,
             brought_new=bool(total.new_items or total.new_urls or found.new_urls),
             is_unfinished=bool(found.left),
+            new_items=total.new_items,
+            new_urls=total.new_urls + found.new_urls,
+            run_id=run.id if run else None,
         )
         was_read = claim.method is Method.FEED and claim.adaptive_interval is not None
         overflowed = was_read and is_overflow(items=total.items, new_items=total.new_items)
@@ -325,7 +337,7 @@ class Poller:
         )
 
 
-async def _save_learned(connection: Connection, source: Source, learned: Mapping[str, Any]) -> None:
+async def _save_learned(connection: Connection, source: Source, learned: Mapping[str, Any], now: datetime) -> None:
     """Save settings that a kind has found out, unless they do not work or another source has that feed."""
     if "feed_url" in learned:
         owner = await sources.find_feed_owner(connection, learned["feed_url"])
@@ -338,6 +350,8 @@ async def _save_learned(connection: Connection, source: Source, learned: Mapping
         log.warning("learn.unusable", source=source.name, error=str(error))
         return
     await sources.merge_settings(connection, source.id, learned)
+    labels = [f"{field} was found: {value}" for field, value in learned.items()]
+    await history.add_marks(connection, "setting", labels, now, source.id)
     log.info("learned", source=source.name, **learned)
 
 

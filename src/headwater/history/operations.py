@@ -11,6 +11,7 @@ from headwater.db.history import HistoryMark as HistoryMark
 from headwater.db.history import Step
 from headwater.db.pool import Connection
 from headwater.history.recorder import last_minute
+from headwater.history.sources import SourceHistoryOperations
 
 _MOST_MARKS = 200
 
@@ -49,6 +50,7 @@ class HistoryOperations:
 
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
+        self.sources = SourceHistoryOperations(context)
 
     async def get_last_minute(self) -> datetime | None:
         """Return the last recorded minute."""

@@ -50,7 +50,8 @@ async def _record(connection: Connection, end: datetime, new_handoffs: dict[date
     if not await history.lock_history(connection):
         return 0
     last = await history.get_last_minute(connection)
-    start = end - _CATCH_UP if last is None else max(last + _MINUTE, end - _CATCH_UP)
+    begun = last + _MINUTE if last else await history.get_first_activity(connection) or end - _MINUTE
+    start = max(begun.replace(second=0, microsecond=0), end - _CATCH_UP)
     if start >= end:
         return 0
     await history.record_minutes(connection, start, end)

@@ -17,7 +17,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import extend, record
 from headwater.core.source import Intervals, Method, Source
 from headwater.core.url_input import redact
-from headwater.db import sources
+from headwater.db import history, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.db.purge import find_name_in_purge
@@ -224,7 +224,10 @@ class SourceOperations:
             reset=bool(changed - _KEEP_STATE),
         )
         new = msgspec.to_builtins(kind)
-        return [ChangedSetting(field, old.get(field), new.get(field)) for field in sorted(changed)]
+        fields_changed = [ChangedSetting(field, old.get(field), new.get(field)) for field in sorted(changed)]
+        labels = [f"{one.field} was {_write_value(one.before)}, is {_write_value(one.after)}" for one in fields_changed]
+        await history.add_marks(connection, "setting", labels, now, source.id)
+        return fields_changed
 
     async def set_enabled(self, name: str, *, enabled: bool) -> SourceDetails:
         """Enable or disable the polls of a source."""
@@ -232,6 +235,9 @@ class SourceOperations:
         async def work(connection: Connection) -> None:
             source = await _lock_source(connection, name)
             await sources.set_source_enabled(connection, source.id, enabled=enabled)
+            if source.enabled != enabled:
+                label = "enabled" if enabled else "disabled"
+                await history.add_marks(connection, "setting", [label], self.context.clock.now(), source.id)
 
         await self.context.database.transact(work)
         return await self.show(name)
@@ -349,3 +355,7 @@ def _check_unset(source: Source, changes: Mapping[str, Any], unset: Collection[s
         if field not in source.settings:
             is_set = ", ".join(sorted(source.settings)) or "nothing"
             raise BadRequest(f"Source {source.name}: {redact(field)}: is not set; set is {is_set}.")
+
+
+def _write_value(value: Any) -> str:
+    return "empty" if value is None else msgspec.json.encode(value).decode()

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from headwater.web.texts import clean
 
-_WIDTH, _HEIGHT = 640.0, 160.0
-_LEFT, _BOTTOM, _TOP = 44.0, 20.0, 12.0
+_WIDTH, _HEIGHT = 520.0, 170.0
+_LEFT, _BOTTOM, _TOP = 46.0, 24.0, 18.0
 _FLOOR = _HEIGHT - _BOTTOM
 _SPARK_WIDTH, _SPARK_HEIGHT = 96.0, 24.0
 _GRID_LINES = 3
@@ -144,9 +144,9 @@ def _draw_figure(scene: _Scene, paths: Sequence[Markup], kind: str, key: str) ->
         y = _FLOOR - (_FLOOR - _TOP) * number / _GRID_LINES
         parts.append(make_tag("path", class_="grid", d=f"M{_LEFT:g} {y:.1f}H{_WIDTH:g}"))
         value = format_number(scene.largest * number / _GRID_LINES)
-        parts.append(make_tag("text", value, class_="axis", x=_LEFT - 6, y=y + 3, text_anchor="end"))
+        parts.append(make_tag("text", value, class_="axis", x=_LEFT - 6, y=y + 4, text_anchor="end"))
     if scene.unit:
-        parts.append(make_tag("text", scene.unit, class_="axis", x=_LEFT, y=7))
+        parts.append(make_tag("text", scene.unit, class_="axis", x=_LEFT, y=11))
     shown = _join_marks(scene)
     if scene.times:
         parts += [*_draw_times(scene), *(_draw_mark(x, marks) for x, marks in shown)]
@@ -208,7 +208,7 @@ def _draw_times(scene: _Scene) -> list[Markup]:
         anchor = {0: "start", _TIME_LABELS - 1: "end"}.get(number, "middle")
         x = _LEFT + (_WIDTH - _LEFT) * number / (_TIME_LABELS - 1)
         text = scene.format_time(scene.times[place])
-        parts.append(make_tag("text", text, class_="axis", x=x, y=_HEIGHT - 5, text_anchor=anchor))
+        parts.append(make_tag("text", text, class_="axis", x=x, y=_HEIGHT - 6, text_anchor=anchor))
     return parts
 
 

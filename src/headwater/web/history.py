@@ -1,6 +1,8 @@
 """Charts of what Headwater did: the values of a history, as the pages show them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, time
 from functools import partial
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -11,10 +13,12 @@ from markupsafe import Markup
 from headwater.app.operations import Operations
 from headwater.core.history import HistoryWindow, Metric
 from headwater.history.operations import History, HistoryMark
-from headwater.web.charts import Line, Mark, draw_columns, draw_lines
+from headwater.history.sources import Lag, SourceHistory, SourceTrend
+from headwater.web.charts import Line, Mark, draw_columns, draw_lines, draw_sparkline
 
 Window = Annotated[HistoryWindow, Query()]
-_SECONDS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
+_FEWEST_PARTS = 15
+_SECONDS = ((172_800, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 _BYTES = ((1e9, 1e9, "GB"), (1e6, 1e6, "MB"), (1e3, 1e3, "kB"), (0, 1, "bytes"))
 _FAILURES = {
     Metric.TRANSIENT: "the host failed for now",
@@ -34,6 +38,7 @@ async def draw_history(operations: Operations, window: HistoryWindow) -> dict[st
 
 def _draw_charts(found: History, timezone: str) -> dict[str, Callable[[], Markup]]:
     zone = ZoneInfo(timezone)
+    found = _drop_beginning(found)
     times = [at.astimezone(zone) for at in found.times]
     marks = make_marks(found.marks, zone)
     columns, lines = partial(draw_columns, times, marks=marks), partial(draw_lines, times, marks=marks)
@@ -57,6 +62,63 @@ def _draw_charts(found: History, timezone: str) -> dict[str, Callable[[], Markup
             columns, [Line("hand-offs", _add_up(found, Metric.HANDOFFS))], label="New hand-offs", **per_minute
         ),
     }
+
+
+def _drop_beginning(found: History) -> History:
+    """Return a history without the parts before the first record, so that a new system does not show an empty chart."""
+    known = (place for values in found.values.values() for place, value in enumerate(values) if value is not None)
+    first = min(min(known, default=len(found.times)), len(found.times) - _FEWEST_PARTS)
+    values = {metric: numbers[first:] for metric, numbers in found.values.items()}
+    return replace(found, times=found.times[first:], values=values)
+
+
+_SHORT = {"days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
+
+
+def draw_source(found: SourceHistory) -> dict[str, Callable[[], Markup]]:
+    """Return the charts of a source by name: its items and polls by day, and the lags of its documents."""
+    times = [datetime.combine(day.day, time(), UTC) for day in found.days]
+    marks = make_marks(found.marks, ZoneInfo("UTC"))
+    polls = [
+        Line("succeeded", [day.polls - day.failed_polls for day in found.days]),
+        Line("failed", [day.failed_polls for day in found.days]),
+    ]
+    lags = [day.total for day in found.days]
+    slow, unit = scale([lag.p95_seconds if lag else None for lag in lags], _SECONDS)
+    size = next(size for _, size, name in _SECONDS if name == unit)
+    medians = [lag.p50_seconds / size if lag else None for lag in lags]
+    items = [Line("items", [day.items for day in found.days])]
+    return {
+        "published": partial(draw_columns, times, items, label="Items by day of publication (UTC)", marks=marks),
+        "polls": partial(draw_columns, times, polls, label="Polls by day (UTC)", marks=marks),
+        "lags": partial(
+            draw_lines,
+            times,
+            [Line("95 % of the items", slow), Line("half of them", medians)],
+            label="From publication to search",
+            unit=unit,
+            marks=marks,
+        ),
+    }
+
+
+def draw_items(trend: SourceTrend) -> Markup:
+    """Return a small chart of the items of a source by day."""
+    counts = [day.items for day in trend.days]
+    return draw_sparkline(counts, label=f"{sum(counts):,} items in {len(counts)} days, {counts[-1]:,} on the last")
+
+
+def format_lag(lag: Lag | None) -> str:
+    """Write the median and the 95th percentile."""
+    return " / ".join(map(_format_seconds, (lag.p50_seconds, lag.p95_seconds))) if lag else "-"
+
+
+def _format_seconds(seconds: float) -> str:
+    if seconds < 1:
+        return "< 1 s"
+    size, unit = next((size, unit) for least, size, unit in _SECONDS if seconds >= least)
+    digits = 1 if unit != "seconds" and seconds / size < 10 else 0
+    return f"{seconds / size:.{digits}f} {_SHORT[unit]}"
 
 
 def make_marks(marks: Iterable[HistoryMark], zone: ZoneInfo) -> list[Mark]:

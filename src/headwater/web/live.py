@@ -57,6 +57,17 @@ TOPICS: dict[str, ReadState] = {
 }
 
 
+_SOURCE = "source:"
+
+
+def find_reader(name: str) -> ReadState | None:
+    """Return the function that reads a topic. Each source has one."""
+    if name.startswith(_SOURCE):
+        source = name.removeprefix(_SOURCE)
+        return lambda operations: operations.history.sources.get_state(source)
+    return TOPICS.get(name)
+
+
 @dataclass(slots=True)
 class _Topic:
     state: str = ""
@@ -70,7 +81,7 @@ class Hub:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._topics = {name: _Topic() for name in TOPICS}
+        self._topics: dict[str, _Topic] = {}  # that open pages show
         # The other half of the connections serves pages and the API.
         self._most_streams = min(_MAX_STREAMS, max(1, get_most_connections() // 2))
 
@@ -82,7 +93,7 @@ class Hub:
         """Yield the events of a topic: its state now, and each later one."""
         if self.is_full():
             return  # other streams began between the check of the request and this one
-        topic = self._topics[name]
+        topic = self._topics.setdefault(name, _Topic())
         topic.readers += 1
         if topic.task is None:
             topic.state = ""
@@ -105,12 +116,14 @@ class Hub:
             topic.readers -= 1
             if not topic.readers and topic.task:
                 topic.task.cancel()
-                topic.task = None
+                del self._topics[name]
 
     async def _watch(self, name: str, topic: _Topic) -> None:
+        read = find_reader(name)
+        assert read is not None, name
         while True:
             try:
-                state = repr(await TOPICS[name](self._operations))
+                state = repr(await read(self._operations))
             except (*DATABASE_AWAY, HeadwaterError) as error:
                 log.debug("web.topic_unread", topic=name, error=f"{type(error).__name__}: {error}")
             except Exception:
@@ -139,7 +152,7 @@ def add_pages(app: FastAPI, view: View) -> None:
 
     @app.get("/live/{topic}")
     async def live(request: Request, topic: str) -> StreamingResponse:
-        if topic not in TOPICS:
+        if find_reader(topic) is None:
             raise HeadwaterError("There is no such topic.", reason=Reason.UNKNOWN_PATH)
         if hub.is_full():
             raise HeadwaterError("Too many pages are open. They show the state of their load.", reason=Reason.BUSY)

@@ -13,8 +13,10 @@ from headwater.api.errors import find_status
 from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.source import Method
 from headwater.discovery.operations import RunFilter
+from headwater.history.sources import describe_event
 from headwater.sources.health import SourceDetails, SourceHealth
 from headwater.sources.operations import EditedSource
+from headwater.web.history import draw_items, draw_source, format_lag
 from headwater.web.setting_text import format_setting, parse_setting
 from headwater.web.texts import count, query_string
 from headwater.web.view import View
@@ -49,6 +51,7 @@ def _add_list(app: FastAPI, view: View) -> None:
         found = await view.operations.sources.list_sources(category=category or None, name=name.strip() or None)
         matching = [row for row in found if health in (None, row.health)]
         end = after + _LINES
+        trends = await view.operations.history.sources.list_trends([row.name for row in matching[after:end]])
 
         def link(**changes: object) -> str:
             return request.url.path + query_string(**(chosen | changes))
@@ -57,6 +60,9 @@ def _add_list(app: FastAPI, view: View) -> None:
             request,
             "sources.html",
             rows=matching[after:end],
+            trends=trends,
+            draw_items=draw_items,
+            format_lag=format_lag,
             total=len(matching),
             healths=Counter(row.health for row in found),
             order=list(SourceHealth),
@@ -85,11 +91,16 @@ def _add_source(app: FastAPI, view: View) -> None:
     async def show(request: Request, name: str) -> Response:
         source = await view.operations.sources.show(name)
         runs = await view.operations.runs.list_runs(RunFilter(source=source.name), _RUNS)
+        history = await view.operations.history.sources.show(source.name)
         return view.page(
             request,
             "source.html",
             source=source,
             runs=runs,
+            history=history,
+            drawn=draw_source(history),
+            describe=describe_event,
+            format_lag=format_lag,
             most=_MOST_PROBLEMS,
             can_backfill=any(method.method is Method.SITEMAP for method in source.methods),
             **_list_settings(source),

@@ -348,6 +348,38 @@ CREATE TABLE history_marks (
 CREATE INDEX history_marks_at ON history_marks (at);
 CREATE INDEX history_marks_source ON history_marks (source_id, at) WHERE source_id IS NOT NULL;
 
+-- The polls of the last days. The time of the poll is that of its end.
+CREATE TABLE poll_log (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source_id  int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    method     text NOT NULL,
+    polled_at  timestamptz NOT NULL,
+    reason     text NOT NULL,
+    error      text,            -- NULL: it succeeded
+    run_id     bigint,          -- the run that it was a part of
+    items      int,             -- NULL: nothing has changed
+    new_items  int NOT NULL,
+    new_urls   int NOT NULL
+);
+CREATE INDEX poll_log_source ON poll_log (source_id, polled_at);
+CREATE INDEX poll_log_polled ON poll_log (polled_at);
+
+-- A day (UTC) of a source, for charts. Lags are the median and the 95th percentile of its newest items, in seconds, as they
+-- were measured last on that day.
+CREATE TABLE source_days (
+    source_id        int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    day              date NOT NULL,
+    items            int NOT NULL,      -- published on that day
+    polls            int NOT NULL,
+    failed_polls     int NOT NULL,
+    seen_lags        double precision[],    -- from the publication to the first sighting; NULL: no item has both times
+    fetched_lags     double precision[],    -- from the first sighting to the end of the first good answer
+    searchable_lags  double precision[],    -- from that end until searches find the document
+    total_lags       double precision[],    -- from the publication until searches find the document
+    measured_at      timestamptz NOT NULL,
+    PRIMARY KEY (source_id, day)
+);
+
 -- The settings of the last program that started with these roles. The next one reports the difference.
 CREATE TABLE started_programs (
     roles     text PRIMARY KEY,

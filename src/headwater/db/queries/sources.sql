@@ -216,8 +216,10 @@ UPDATE poll_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = 
 -- name: finish_polls
 -- End polls whose leases are valid. Returns their tokens. Arrays: $1 sources, $2 tokens, $3 next polls, $4 why then,
 -- $5 adaptive intervals, $6 reasons, $7 errors or NULL, $8 consecutive errors, $9 item counts or NULL, $10 states,
--- $11 whether something was new, $14 whether the next poll continues the backfill. $12 now, $13 whether the commit need not
--- wait for the disk. If the server crashes before the data is on disk, the leases expire and the polls run again.
+-- $11 whether something was new, $14 whether the next poll continues the backfill, $15 new items, $16 new URLs, $17 runs or
+-- NULL. $12 now, $13 whether the commit need not wait for the disk. If the server crashes before the data is on disk, the
+-- leases expire and the polls run again.
+WITH ended AS (
 UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, adaptive_interval = g.adaptive_interval,
@@ -229,11 +231,17 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     -- The backfill is done, or is not tried again.
     backfill_since = CASE WHEN g.is_unfinished AND g.next_poll_at IS NOT NULL THEN f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
-            $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
-    AS g (source_id, token, next_poll_at, why, adaptive_interval, reason, error, errors, items, state, is_new, is_unfinished),
+            $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[], $15::int[], $16::int[], $17::bigint[])
+    AS g (source_id, token, next_poll_at, why, adaptive_interval, reason, error, errors, items, state, is_new, is_unfinished,
+          new_items, new_urls, run_id),
     set_config('synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
-RETURNING g.token
+RETURNING f.source_id, f.method, g.token, g.reason, g.error, g.items, g.new_items, g.new_urls, g.run_id
+), logged AS (
+    INSERT INTO poll_log (source_id, method, polled_at, reason, error, run_id, items, new_items, new_urls)
+    SELECT source_id, method, $12, reason, left(error, 300), run_id, items, new_items, new_urls FROM ended
+)
+SELECT token FROM ended
 
 -- name: release_poll
 -- Release a poll that was not done. $1 source, $2 token, $3 next poll or NULL to keep it, $4 why then
@@ -244,12 +252,18 @@ WHERE source_id = $1 AND lease_token = $2
 
 -- name: release_expired_polls
 -- Make expired polls due now. A poll that expires again and again waits longer each time. $1 now
+WITH lost AS (
 UPDATE poll_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
     next_poll_at = CASE WHEN next_poll_at IS NOT NULL
                         THEN $1 + interval '10 seconds' * (power(2, least(attempts, 12)) - 2) END
 WHERE lease_token IS NOT NULL AND lease_until <= $1
-RETURNING source_id
+RETURNING source_id, method
+), logged AS (
+    INSERT INTO poll_log (source_id, method, polled_at, reason, error, new_items, new_urls)
+    SELECT source_id, method, $1, 'worker_lost', 'The program that polled it ended or lost its lease.', 0, 0 FROM lost
+)
+SELECT source_id FROM lost
 
 -- name: reserve_request
 -- Reserve the time of a request: now, or $3 after the previous request. $1 source, $2 now, $3 gap, $4 a reserved time that
