@@ -50,6 +50,15 @@ DELIVERY_POINTS = {
     "a delivery is settled": "headwater.db.changes:settle_delivery",
 }
 
+# The points of digests, which most crawls do not have.
+DIGEST_POINTS = {
+    "documents that match are kept": "headwater.db.saved_searches:report_matches",
+    "a digest is queued": "headwater.db.digests:save_digest",
+    "a digest is planned": "headwater.db.digests:plan_digest",
+    "a digest is handed over": "headwater.http.mail:MailClient.send",
+    "a digest is settled": "headwater.db.changes:settle_delivery",
+}
+
 # The points of watched pages, which most crawls do not have.
 WATCH_POINTS = {
     "the policy of a source is planned": "headwater.frontier.watches:plan_anew",
@@ -115,7 +124,7 @@ def main(words: Sequence[str]) -> None:
             "source": SYNC_POINTS,
             "upgrade": UPGRADE_POINTS | DROP_POINTS,
         }
-        points = starts.get(words[0], POINTS | DELIVERY_POINTS | WATCH_POINTS)
+        points = starts.get(words[0], POINTS | DELIVERY_POINTS | DIGEST_POINTS | WATCH_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program

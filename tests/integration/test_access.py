@@ -30,6 +30,7 @@ NAME = "headwater.example.org"
 # Each route of the API with the scope that it needs. A new route needs a line here.
 ACCESS = """
 GET /changes read
+POST /channels write
 GET /daily/latest read
 GET /daily/today read
 GET /daily/{day} read

@@ -15,6 +15,7 @@ from tests.server import Site, rss
 
 KEY = "KeyOfApiDataGov0123456789abcdefghijklmnop"
 PASSWORD = "password-of-a-page"
+SERVICE, MAIL = "secret-of-a-service", "password-of-mail"
 WRONG = "a-wrong-token-9876543210-zyxwvutsrq"
 FEED = "http://news.test/feed"
 
@@ -22,17 +23,18 @@ FEED = "http://news.test/feed"
 async def test_the_log_of_a_whole_run_contains_no_secret(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    """With debug messages: tokens, keys, passwords, the secret of a webhook and session cookies."""
+    """With debug messages: tokens, keys, passwords, the secrets of receivers and feeds, and session cookies."""
     site.answers[FEED] = rss("http://news.test/a")
     settings = make_settings(connect_to=(*site.connect_to, site.connect_to[0].replace("*.test", "*.gov")))
     given = program_settings(settings) | {
         "api_token": TOKEN,
         "api_data_gov_key": KEY,
         "listen_port": 0,
+        "smtp_url": f"smtp://me:{MAIL}@127.0.0.1:9",
         "log_level": "debug",
         "poll_check_seconds": 0.05,
     }
-    secrets = {"token": TOKEN, "key": KEY, "password": PASSWORD, "wrong token": WRONG}
+    secrets = {"token": TOKEN, "key": KEY, "password": PASSWORD, "wrong token": WRONG, "service": SERVICE, "mail": MAIL}
     secrets["database"] = urlsplit(settings.database_url).password or "no password"
     with forked("up", cwd=tmp_path, **given) as program:
         address = await asyncio.to_thread(address_of, program)
@@ -43,6 +45,18 @@ async def test_the_log_of_a_whole_run_contains_no_secret(
             hook = {"name": "hook", "url": "http://news.test/hook"}
             secrets["webhook"] = (await api.post("/webhooks", hook))[1]["secret"]
             await api.post("/webhooks/hook/test", None)
+            await api.post("/saved-searches/rivers", {"words": "river"})
+            channel = {"name": "phone", "address": f"json://user:{SERVICE}@127.0.0.1:9/{SERVICE}", "search": "rivers"}
+            assert (await api.post("/channels", channel))[0] == 201
+            mail = {"name": "inbox", "address": "me@example.org", "search": "rivers"}
+            assert (await api.post("/channels", mail))[0] == 201
+            for name in ("phone", "inbox"):
+                status, tested = await api.post(f"/webhooks/{name}/test", None)
+                assert (status, tested["delivered"]) == (200, False)
+                assert SERVICE not in str(tested) + str(await api.get("/webhooks"))
+            address_of_feed = {"name": "reader", "kind": "saved", "value": "rivers"}
+            secrets["feed"] = (await api.post("/feed-addresses", address_of_feed))[1]["path"].split("/")[-1][:-5]
+            assert (await api.get(f"/feeds/secret/{secrets['feed']}.json"))[0] == 200
             await session.post(address + "/ui/sign-in", data={"token": TOKEN}, headers={"Origin": address})
             secrets |= {cookie.key: cookie.value for cookie in jar if "session" in cookie.key}
             for token in (WRONG, secrets["named token"]):
@@ -57,6 +71,6 @@ async def test_the_log_of_a_whole_run_contains_no_secret(
             assert (await api.get(f"/why?url=http://user:{PASSWORD}@news.test/x"))[0] < 500
         program.send_signal(signal.SIGTERM)
         output, log = await asyncio.to_thread(program.communicate)
-    assert len(secrets) == 8
+    assert len(secrets) == 11
     assert "started" in log
     assert [name for name, secret in secrets.items() if secret in output + log] == []

@@ -140,8 +140,8 @@ async def test_a_receiver_of_failed_jobs_does_not_wait_behind_documents(
     (shown,) = await harness.operations.webhooks.list_webhooks()
     assert shown.waiting == 1
     (delivery,) = await harness.runtime.outbox.claim(64)
-    assert delivery.change.job
-    assert delivery.change.job.id == job_id
+    assert delivery.message.job
+    assert delivery.message.job.id == job_id
 
 
 async def test_a_full_outbox_continues_where_it_stopped(

@@ -51,6 +51,18 @@ async def test_a_search_is_saved_from_its_page_changed_and_removed(reader: Reade
     assert "rivers" not in removed.links()
 
 
+async def test_a_channel_is_added_on_the_page_of_its_search(reader: Reader) -> None:
+    await reader.submit_form("/ui/saved-searches", name="rivers", words="river")
+    path = "/ui/saved-searches/rivers/channels"
+    refused = await reader.submit_form(path, channel="phone", address="nonsense://", daily_at="7")
+    assert refused.status == 422
+    check_page(refused)
+    shown = await reader.submit_form(path, channel="phone", address="ntfy://ntfy.example/secret-topic", daily_at="7")
+    check_page(shown)
+    assert shown.links()["phone"] == "/ui/webhooks/phone"
+    assert "secret-topic" not in shown.text + (await reader.get("/ui/webhooks/phone")).text
+
+
 async def test_a_feed_address_is_shown_once(reader: Reader) -> None:
     made = await reader.submit_form("/ui/feed-addresses", name="phone", kind="search", value="river", full="1")
     check_page(made)

@@ -123,7 +123,9 @@ async def test_the_role_matches_until_it_is_stopped(harness: AppHarness) -> None
     await watch(harness, "http://127.0.0.1:9/")
     await harness.operations.webhooks.list_webhooks()
     stop = asyncio.Event()
-    working = asyncio.create_task(run_roles([MatcherRole(harness.runtime.matcher, look_seconds=0.02)], stop))
+    working = asyncio.create_task(
+        run_roles([MatcherRole(harness.runtime.matcher, harness.runtime.digest_maker, look_seconds=0.02)], stop)
+    )
     while not (await harness.rows("SELECT count(*) FROM deliveries"))[0][0]:
         await asyncio.sleep(0.01)
     stop.set()

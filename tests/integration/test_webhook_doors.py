@@ -24,6 +24,11 @@ PUBLIC = {"name", "url", "events", "enabled", "waiting", "waiting_since", "parke
     "delivered_at",
     "created_at",
     "search",
+    "kind",
+    "digest_hour",
+    "timezone",
+    "quiet_from",
+    "quiet_to",
 }
 
 

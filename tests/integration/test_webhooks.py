@@ -330,7 +330,7 @@ async def test_an_unsettled_delivery_is_sent_again_with_the_same_id(
     await write_all(database_of(quick), "a")
     async with open_database_context(make_settings(lease_seconds=5)) as context, open_runtime(context) as runtime:
         (lost,) = await runtime.outbox.claim(10)
-        await runtime.webhook_sender.send(lost.receiver, lost.id, lost.change)
+        await runtime.sender.send(lost.receiver, lost.id, lost.message)
     assert await quick.runtime.outbox.claim(10) == []
     await quick.execute("UPDATE deliveries SET lease_until = now()")
     assert await rescue_expired(quick.runtime.context) == 1

@@ -132,6 +132,7 @@ def test_secrets_are_never_shown() -> None:
         "redis_url",
         "search_url",
         "api_token",
+        "smtp_url",
         "api_data_gov_key",
     }
 

@@ -124,6 +124,6 @@ def test_a_signature_follows_the_convention() -> None:
 
 def test_the_text_form_of_a_delivery_does_not_have_the_secret() -> None:
     shown = repr(
-        ClaimedDelivery(UUID(int=1), Receiver("n", "u", b"hidden"), delivery().change, delivery().lease, 0, None, None)
+        ClaimedDelivery(UUID(int=1), Receiver("n", "u", b"hidden"), delivery().message, delivery().lease, 0, None, None)
     )
     assert "hidden" not in shown

@@ -107,6 +107,11 @@ def add_saved_searches(app: FastAPI, operations: Operations) -> None:
     app.delete("/saved-searches/{name}", tags=[_SAVED])(saved.remove)
 
 
+def add_channels(app: FastAPI, operations: Operations) -> None:
+    """Add the route that adds a channel. The routes of webhooks show, test, disable and remove it."""
+    app.post("/channels", tags=["webhooks"], status_code=201)(operations.channels.add)
+
+
 def _answer(request: Request, feed: DocumentFeed, form: Form, *, is_secret: bool = False) -> Response:
     body, kind = (write_atom(feed), ATOM_TYPE) if form == "atom" else (write_json(feed), JSON_TYPE)
     headers = {"ETag": make_tag(body)}

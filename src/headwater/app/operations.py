@@ -29,6 +29,7 @@ from headwater.frontier.operations import FrontierOperations
 from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.history.operations import HistoryOperations
+from headwater.notify.channels import ChannelOperations
 from headwater.notify.feeds import FeedOperations
 from headwater.notify.operations import FeedAddressOperations, SavedSearchOperations
 from headwater.sandbox.pool import make_sandbox
@@ -63,6 +64,7 @@ class LocalOperations:
         self.tokens: TokenOperations = TokenOperations(context)
         self.saved_searches = SavedSearchOperations(context)
         self.feeds = FeedOperations(context, self.search, self.days)
+        self.channels = ChannelOperations(context, self.webhooks)
         self.feed_addresses = FeedAddressOperations(context, self.feeds)
 
     def now(self) -> datetime:
@@ -106,7 +108,7 @@ class Operations(LocalOperations):
             on_polled=metrics.count_poll,
         )
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
-        self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.webhook_sender)
+        self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.sender)
         self.tokens: TokenCheck = TokenCheck(runtime.context)
         self.runtime = runtime
         self.metrics = metrics

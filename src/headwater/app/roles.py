@@ -160,8 +160,8 @@ def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics)
         made.append(SchedulerRole(runtime, metrics.count_poll))
     if RoleName.DELIVERER in roles:
         made.append(DelivererRole(runtime.outbox, metrics.count_delivery))
-        made.append(MatcherRole(runtime.matcher))
         made.append(StoryRole(StoryBuilder(context)))
+        made.append(MatcherRole(runtime.matcher, runtime.digest_maker))
         if runtime.index_feeder:
             made.append(IndexRole(runtime.index_feeder, on_sent=metrics.count_indexed))
     if RoleName.MAINTENANCE in roles:

@@ -18,16 +18,20 @@ from headwater.core.settings import Settings, split_connect_to
 from headwater.db.context import DatabaseContext
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
+from headwater.documents.days import DayOperations
 from headwater.fetching.fetcher import Fetcher
 from headwater.http import user_agents
 from headwater.http.guard import AddressGuard
+from headwater.notify.digests import DigestMaker
 from headwater.notify.matching import SearchMatcher
+from headwater.notify.senders import ReceiverSender
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox, make_sandbox
 from headwater.search.feeder import IndexFeeder
 from headwater.search.index_client import open_index
 from headwater.search.operations import SearchOperations
+from headwater.sources.operations import SourceOperations
 from headwater.storage.folder import Corpus
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ class Runtime:
     sandbox: Sandbox
     poller: Poller
     fetcher: Fetcher
-    webhook_sender: WebhookSender
+    sender: ReceiverSender
     projection: Projection | None = None  # None: no Redis is configured
     index_feeder: IndexFeeder | None = None  # None: no Elasticsearch or OpenSearch is configured
 
@@ -56,13 +60,19 @@ class Runtime:
 
     @property
     def outbox(self) -> Outbox:
-        """The deliveries of changes to webhooks."""
-        return Outbox(self.context, self.webhook_sender)
+        """The deliveries to receivers."""
+        return Outbox(self.context, self.sender)
 
     @property
     def matcher(self) -> SearchMatcher:
         """The matcher of new changes with saved searches."""
         return SearchMatcher(self.context, SearchOperations(self.context))
+
+    @property
+    def digest_maker(self) -> DigestMaker:
+        """The maker of digests."""
+        sources = SourceOperations(self.context, lambda: contextlib.nullcontext(self.sandbox))
+        return DigestMaker(self.context, DayOperations(self.context), sources)
 
     @property
     def canonical_runner(self) -> CanonicalRunner:
@@ -94,13 +104,8 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         poller = Poller(context, gate=gate, sandbox=sandbox, show_links=show_links)
         corpus = Corpus(settings.data_dir / "corpus")
         fetcher = Fetcher(context, gate, corpus, sandbox)
-        webhook_sender = WebhookSender(
-            webhook_client,
-            context.clock,
-            user_agent=user_agent(settings),
-            lease_seconds=settings.lease_seconds,
-        )
-        yield Runtime(context, gate, sandbox, poller, fetcher, webhook_sender, projection, index_feeder)
+        sender = _make_sender(context, webhook_client)
+        yield Runtime(context, gate, sandbox, poller, fetcher, sender, projection, index_feeder)
 
 
 def _allow_open_files() -> None:
@@ -112,12 +117,29 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _make_sender(context: DatabaseContext, client: "HttpClient") -> ReceiverSender:
+    from headwater.http.mail import MailClient  # the import takes long, and most commands send nothing
+    from headwater.http.services import ServiceClient
+
+    settings = context.settings
+    webhooks = WebhookSender(
+        client, context.clock, user_agent=user_agent(settings), lease_seconds=settings.lease_seconds
+    )
+    seconds = webhooks.longest.total_seconds()
+    services = ServiceClient(_make_guard(settings), seconds)
+    return ReceiverSender(webhooks, MailClient(settings.smtp_url, seconds), services, settings.smtp_from, context.clock)
+
+
+def _make_guard(settings: Settings) -> AddressGuard:
+    return AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
+
+
 def _make_client(context: DatabaseContext) -> "HttpClient":
     from headwater.http.client import HttpClient  # the import takes long, and most commands use no network
 
     settings = context.settings
     return HttpClient(
-        guard=AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks),
+        guard=_make_guard(settings),
         clock=context.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
     )

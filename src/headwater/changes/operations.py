@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
-from headwater.changes.webhooks import WebhookSender, format_secret
+from headwater.changes.outbox import Sender
+from headwater.changes.webhooks import format_secret
 from headwater.core.dates import ACCEPTED_MOMENT, parse_moment
 from headwater.core.errors import BadRequest, InvalidURL, OperatorError
 from headwater.core.reasons import Reason
@@ -18,8 +19,9 @@ from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
 from headwater.db import changes, saved_searches
-from headwater.db.changes import Change, Delivery, Event, Receiver
+from headwater.db.changes import WEBHOOK_EVENTS, Change, Delivery, Event, Receiver
 from headwater.db.changes import DeliveryStatus as DeliveryStatus
+from headwater.db.changes import ReceiverKind as ReceiverKind
 from headwater.db.changes import Webhook as Webhook
 from headwater.db.clock import read_server_time
 from headwater.db.context import DatabaseContext
@@ -197,7 +199,7 @@ class WebhookOperations:
 
     async def add(self, new: NewWebhook) -> AddedWebhook:
         """Add a webhook. The result has the secret that signs its deliveries, which is never shown again."""
-        receiver = Receiver(_check_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
+        receiver = Receiver(check_receiver_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
         events = _check_events(new.events)
         search_id = await self._find_search(new.search) if new.search is not None else None
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
@@ -281,7 +283,7 @@ class WebhookOperations:
 class LiveWebhookOperations(WebhookOperations):
     """The operations on webhooks, with those that send."""
 
-    def __init__(self, context: DatabaseContext, sender: WebhookSender) -> None:
+    def __init__(self, context: DatabaseContext, sender: Sender) -> None:
         super().__init__(context)
         self._sender = sender
 
@@ -294,7 +296,8 @@ class LiveWebhookOperations(WebhookOperations):
         return extend(result, WebhookTest, delivered=result.reason is Reason.DELIVERED)
 
 
-def _check_name(name: str) -> str:
+def check_receiver_name(name: str) -> str:
+    """Return a name that a receiver may have."""
     if not _NAME.fullmatch(name):
         raise BadRequest(
             f"name: {redact(name)!r} must have 1 to 64 lower-case letters, digits, dots, dashes and underscores, "
@@ -315,12 +318,12 @@ def _check_url(url: str) -> str:
 
 def _check_events(events: Sequence[str] | None) -> list[Event]:
     if events is None:
-        return list(Event)
-    unknown = sorted(set(events) - set(Event))
+        return list(WEBHOOK_EVENTS)
+    unknown = sorted(set(events) - set(WEBHOOK_EVENTS))
     if unknown or not events:
         given = f"{redact(unknown[0])!r} is unknown; " if unknown else ""
-        raise BadRequest(f"events: {given}give some of {', '.join(Event)}, or leave them out.")
-    return [event for event in Event if event in events]
+        raise BadRequest(f"events: {given}give some of {', '.join(WEBHOOK_EVENTS)}, or leave them out.")
+    return [event for event in WEBHOOK_EVENTS if event in events]
 
 
 def _check_id(text: str) -> UUID:

@@ -7,21 +7,21 @@ failing while others succeed is parked.
 
 import asyncio
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from uuid import uuid4
+from typing import Protocol
+from uuid import UUID, uuid4
 
 import structlog
 
-from headwater.changes.webhooks import WebhookSender
 from headwater.core.backoff import retry_wait
 from headwater.core.errors import LeaseLost
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
-from headwater.db.changes import ClaimedDelivery, DeliveryStatus, SendResult, Settlement
+from headwater.db.changes import Change, ClaimedDelivery, DeliveryStatus, Digest, Receiver, SendResult, Settlement
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
 
@@ -32,7 +32,28 @@ LONGEST_WAIT = timedelta(hours=1)
 MOST_ATTEMPTS = 20
 FAILURES_BEFORE_A_PAUSE = 3
 _MOST_STEPS = 20  # in one claim, so that a stop does not wait long
-_REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD)
+_REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD, Reason.MAIL_REFUSED)
+
+
+class Sender(Protocol):
+    """Sends deliveries."""
+
+    @property
+    def longest(self) -> timedelta:
+        """The longest time that one attempt takes."""
+
+    async def send(
+        self,
+        receiver: Receiver,
+        delivery_id: UUID,
+        message: Change | Digest,
+        permit: Callable[[], Awaitable[None]] | None = None,
+        /,
+    ) -> SendResult:
+        """Send a message and return the result; every failure is a result, except one that `permit` raises."""
+
+    async def send_test(self, receiver: Receiver, delivery_id: UUID, now: datetime, /) -> SendResult:
+        """Send a test message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +61,7 @@ class Outbox:
     """Makes deliveries of changes, and sends them."""
 
     context: DatabaseContext
-    sender: WebhookSender
+    sender: Sender
 
     async def claim(self, limit: int) -> list[ClaimedDelivery]:
         """Claim due deliveries: for each document and receiver the oldest."""
@@ -73,7 +94,7 @@ class Outbox:
             if self.context.clock.now() + self.sender.longest >= delivery.lease.until:
                 raise _lease_lost(delivery)
 
-        result = await self.sender.send(delivery.receiver, delivery.id, delivery.change, permit)
+        result = await self.sender.send(delivery.receiver, delivery.id, delivery.message, permit)
         now = self.context.clock.now()
         chance = random.random()  # noqa: S311 - it only spreads retries
         settlement = settle(delivery, result, now, base_seconds=self.context.settings.retry_base_seconds, chance=chance)
@@ -165,7 +186,9 @@ class DelivererRole:
         self.ended.set()
 
     async def _deliver(self, delivery: ClaimedDelivery) -> None:
-        context = {"webhook": delivery.receiver.name, "delivery": str(delivery.id), "url": delivery.change.url}
+        context = {"webhook": delivery.receiver.name, "delivery": str(delivery.id)}
+        if isinstance(delivery.message, Change):
+            context["url"] = delivery.message.url
         try:
             result = await self.outbox.deliver(delivery)
         except LeaseLost as error:

@@ -16,7 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
-from headwater.db.changes import Change, Receiver, SendResult
+from headwater.db.changes import Change, Digest, Receiver, SendResult
 from headwater.http.responses import reason_of_status
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ class WebhookSender:
         self._limits = Limits(read_seconds=seconds, total_seconds=seconds, body_bytes=_RESPONSE_BYTES, cut=True)
 
     async def send(
-        self, receiver: Receiver, delivery_id: UUID, change: Change, permit: "Permit | None" = None
+        self, receiver: Receiver, delivery_id: UUID, message: Change | Digest, permit: "Permit | None" = None
     ) -> SendResult:
-        """Send a change and return the result; every failure is a result.
+        """Send a message and return the result; every failure is a result.
 
         `permit` is called right before the request. If it raises LeaseLost, nothing is sent and the error is raised.
         """
-        return await self._post(receiver, delivery_id, asdict(change), permit)
+        return await self._post(receiver, delivery_id, asdict(message), permit)
 
     async def send_test(self, receiver: Receiver, delivery_id: UUID, now: datetime) -> SendResult:
         """Send a test event, which reports no change."""
@@ -76,11 +76,11 @@ class WebhookSender:
         except LeaseLost:
             raise
         except HeadwaterError as error:
-            return SendResult(error.reason, _milliseconds_since(began), detail=str(error))
+            return SendResult(error.reason, milliseconds_since(began), detail=str(error))
         reason = classify_status(response.status)
         return SendResult(
             reason,
-            _milliseconds_since(began),
+            milliseconds_since(began),
             http_status=response.status,
             detail=None if reason is Reason.DELIVERED else f"{receiver.name} answered {response.status}.",
             retry_after=read_retry_after(response.headers.get("retry-after"), self._clock.now()),
@@ -103,5 +103,6 @@ def sign(secret: bytes, delivery_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
 
 
-def _milliseconds_since(began: float) -> int:
+def milliseconds_since(began: float) -> int:
+    """Return the time since a moment of the monotonic clock."""
     return int((time.monotonic() - began) * 1000)

@@ -1,6 +1,6 @@
 """Commands for changes and webhooks: `headwater new` and `headwater webhook`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +87,7 @@ def add(
     if as_json:
         print_json(added)
         return
-    _print_webhook(added)
+    print_receiver(added)
     console.print("\nThis secret signs its deliveries. Keep it: it is not shown again.")
     console.print(f"  {added.secret}")
 
@@ -102,20 +102,22 @@ def list_webhooks(as_json: Json = False) -> None:
     if not webhooks:
         console.print("There are no webhooks; `headwater webhook add NAME URL` adds one.")
     for webhook in webhooks:
-        _print_webhook(webhook)
+        print_receiver(webhook)
 
 
 @webhook_app.command("show")
 def show_webhook(name: Name, as_json: Json = False) -> None:
     """Show a webhook and its state."""
-    print_result(run_local(lambda operations: operations.webhooks.get(name)), _print_webhook, as_json=as_json)
+    print_result(run_local(lambda operations: operations.webhooks.get(name)), print_receiver, as_json=as_json)
 
 
-def _print_webhook(webhook: "Webhook") -> None:
+def print_receiver(webhook: "Webhook") -> None:
+    """Print a receiver and its state."""
     console.print(f"[bold]{plain(webhook.name)}[/]  {plain(webhook.url)}")
     state = "enabled" if webhook.enabled else "[yellow]disabled[/]: its changes wait"
     search = f"; the saved search {plain(webhook.search)}" if webhook.search else ""
-    console.print(f"  {', '.join(webhook.events)}{search}; {state}")
+    what = ", ".join(webhook.events) if webhook.kind == "webhook" else _describe_times(webhook)
+    console.print(f"  {what}{search}; {state}")
     since = f", the oldest since {webhook.waiting_since:%Y-%m-%d %H:%M:%S} UTC" if webhook.waiting_since else ""
     last = f"{webhook.delivered_at:%Y-%m-%d %H:%M:%S} UTC" if webhook.delivered_at else "never"
     console.print(f"  {webhook.waiting:,} waiting{since}; {webhook.parked:,} parked; last delivered {last}")
@@ -123,6 +125,12 @@ def _print_webhook(webhook: "Webhook") -> None:
         until = f" The next attempt is at {webhook.not_before:%H:%M:%S} UTC." if webhook.not_before else ""
         times = "once" if webhook.failures == 1 else f"{webhook.failures} times in a row"
         console.print(wrap(f"Failed {times}: {webhook.error or webhook.failing_reason.sentence}{until}", "  "))
+
+
+def _describe_times(channel: "Webhook") -> str:
+    times = f"daily at {channel.digest_hour}" if channel.digest_hour is not None else "at once"
+    quiet = f", quiet from {channel.quiet_from} to {channel.quiet_to}" if channel.quiet_from is not None else ""
+    return f"digests {times}{quiet} ({channel.timezone})"
 
 
 @webhook_app.command()
@@ -136,13 +144,13 @@ def remove(name: Name, yes: Yes = False) -> None:
 @webhook_app.command()
 def enable(name: Name) -> None:
     """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
-    _print_webhook(run_local(lambda operations: operations.webhooks.enable(name, enabled=True)))
+    print_receiver(run_local(lambda operations: operations.webhooks.enable(name, enabled=True)))
 
 
 @webhook_app.command()
 def disable(name: Name) -> None:
     """Disable a webhook: its changes wait until it is enabled again."""
-    _print_webhook(run_local(lambda operations: operations.webhooks.enable(name, enabled=False)))
+    print_receiver(run_local(lambda operations: operations.webhooks.enable(name, enabled=False)))
 
 
 @webhook_app.command("test")
@@ -210,3 +218,17 @@ def _choose(ids: list[str] | None, *, everything: bool) -> list[str] | None:
     if bool(ids) == everything:
         raise BadRequest("Give ids of parked deliveries, or --all.")
     return ids or None
+
+
+RECEIVER_COMMANDS: dict[str, Callable[..., None]] = {
+    "list": list_webhooks,
+    "show": show_webhook,
+    "remove": remove,
+    "enable": enable,
+    "disable": disable,
+    "test": send_test,
+    "deliveries": deliveries,
+    "retry": retry,
+    "dismiss": dismiss,
+}
+"""The commands that receivers of all kinds share."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.changes import RECEIVER_COMMANDS, print_receiver
 from headwater.cli.common import Category, Json, Language, Source, Topic, Yes, confirm, run_local
 from headwater.cli.output import print_json, print_result
 from headwater.cli.show import console, plain
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from headwater.notify.operations import FeedAddressList, SavedSearch, SavedSearchList
 
 saved_search_app = typer.Typer(help="Searches to watch: each has a feed and receivers.", no_args_is_help=True)
+channel_app = typer.Typer(help="E-mail addresses and services that get digests.", no_args_is_help=True)
 feed_address_app = typer.Typer(help="Secret feed addresses, for readers that send no token.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The name of the saved search.")]
@@ -88,6 +90,37 @@ def _print_search(saved: "SavedSearch") -> None:
     shown = "".join(f"  {name} {plain(value)}" for name, value in filters.items() if value)
     console.print(f"[bold]{plain(saved.name)}[/]  {plain(saved.words)}{shown}")
     console.print(f"  {saved.receivers:,} receivers; its feed is /feeds/saved/{plain(saved.name)}.atom")
+
+
+@channel_app.command("add")
+def add_channel(
+    name: Annotated[str, typer.Argument(help="A name for the channel.")],
+    address: Annotated[str, typer.Argument(help="An e-mail address, or that of a service, as Apprise writes it.")],
+    search: Annotated[str, typer.Option(help="The saved search whose documents are in the digests.")],
+    daily_at: Annotated[int | None, typer.Option(help="The hour of the daily digest; by default at once.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="Of the hours; by default that of the settings.")] = None,
+    quiet: Annotated[str | None, typer.Option(metavar="HOUR-HOUR", help="Hours without messages: 22-7.")] = None,
+    since: Annotated[str | None, typer.Option(help="A cursor, a day or a time (UTC); by default now.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add an e-mail address or a service such as ntfy, Slack, Teams or Matrix."""
+    from headwater.notify.channels import DeliveryTimes, NewChannel
+
+    begin, end = _read_hours(quiet) if quiet is not None else (None, None)
+    new = NewChannel(name, address, search, DeliveryTimes(daily_at, timezone, begin, end), since)
+    added = run_local(lambda operations: operations.channels.add(new))
+    print_result(added, print_receiver, as_json=as_json)
+
+
+for _name, _function in RECEIVER_COMMANDS.items():
+    channel_app.command(_name)(_function)
+
+
+def _read_hours(text: str) -> tuple[int, int]:
+    begin, _, end = text.partition("-")
+    if not (begin.isascii() and begin.isdigit() and end.isascii() and end.isdigit()):
+        raise BadRequest("--quiet: give two hours, such as 22-7.")
+    return int(begin), int(end)
 
 
 @feed_address_app.command("add")

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete", TRANSIENT, "The source returned fewer items than it reports."
     HOST_BUSY = "host_busy", TRANSIENT, "The host may not get another request yet."
 
+    MAIL_DEFERRED = "mail_deferred", TRANSIENT, "The mail server asked us to come back later, or refused the login."
     BROWSER_BUSY = "browser_busy", TRANSIENT, "The browser is starting, full, or failed with several pages."
     CHALLENGE = "challenge", TRANSIENT, "The server sent a challenge for bots instead of the page."
 
@@ -89,6 +90,7 @@ class Reason(StrEnum):
     LOGIN_WALL = "login_wall", PERMANENT, "The page requires a login."
     COOKIE_WALL = "cookie_wall", PERMANENT, "The page requires consent to cookies before it shows its text."
     HOST_GONE = "host_gone", PERMANENT, "The host has not answered any request for 7 days."
+    MAIL_REFUSED = "mail_refused", PERMANENT, "The mail server refused the message or its address."
     MAX_RETRIES = "max_retries", PERMANENT, "Every attempt failed, and the last retry is used up."
 
     # A rule forbids it.

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from headwater.core.access import check_token
 from headwater.core.dates import check_timezone
 from headwater.core.text import is_address
+from headwater.core.url_input import is_mail_address
 
 T = TypeVar("T", int, float)
 _HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
@@ -107,6 +108,29 @@ def search_url(raw: object) -> str:
         is_valid = False
     if not is_valid or parts.query or parts.fragment:
         raise ValueError("must be as https://user:password@host:port, with @ in a password as %40 and / as %2F")
+    return value
+
+
+def smtp_url(raw: object) -> str:
+    """Parse the address of a mail server, or an empty text."""
+    value = text(raw)
+    if not value:
+        return value
+    try:
+        parts = urlsplit(value)
+        is_valid = parts.scheme in ("smtp", "smtps", "smtp+plain") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must be as smtp://user:password@host:587, with @ in a password as %40 and / as %2F")
+    return value
+
+
+def mail_address(raw: object) -> str:
+    """Parse an address of a mailbox."""
+    value = text(raw)
+    if not is_mail_address(value):
+        raise ValueError("must be an address such as headwater@example.org")
     return value
 
 

@@ -221,6 +221,14 @@ class Settings:
     connect_to: tuple[str, ...] = _setting(
         _connect_to, (), "Hosts whose connections go to a fixed address, as *.staging.example=10.0.0.5:8080."
     )
+    smtp_url: str = _setting(
+        parse.smtp_url,
+        "",
+        "The mail server for digests and alarms: smtp://user:password@host:587 (STARTTLS), smtps://host:465 (TLS) or "
+        "smtp+plain://host:25 (no encryption). Empty: no mail.",
+        secret=True,
+    )
+    smtp_from: str = _setting(parse.mail_address, "headwater@localhost", "The sender of mails.")
     api_data_gov_key: str = _setting(
         parse.api_key,
         "",

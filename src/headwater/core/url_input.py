@@ -4,8 +4,18 @@ import re
 
 _CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:/{0,2})?.*@", re.IGNORECASE | re.DOTALL)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_MAIL_ADDRESS = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@"
+    r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
+)
+_MAX_MAIL_LENGTH = 254
 _MAX_LENGTH = 200
 _MAX_ADDRESS_LENGTH = 8192  # urls.py has the same limit
+
+
+def is_mail_address(text: str) -> bool:
+    """Return whether a text is the address of one mailbox, in ASCII and without a name."""
+    return len(text) <= _MAX_MAIL_LENGTH and _MAIL_ADDRESS.fullmatch(text) is not None
 
 
 def explain_unstorable(text: str) -> str | None:

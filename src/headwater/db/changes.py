@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
@@ -26,11 +26,23 @@ _CURSOR = re.compile(r"c([0-9]{1,18})")
 
 
 class Event(StrEnum):
-    """The events that a webhook can subscribe to."""
+    """The events of deliveries."""
 
     DOCUMENT_READY = "document.ready"  # a document is new or has changed
     DOCUMENT_DELETED = "document.deleted"
     JOB_FAILED = "job.failed"
+    DIGEST = "digest"  # new documents of a saved search, for a channel
+
+
+WEBHOOK_EVENTS = (Event.DOCUMENT_READY, Event.DOCUMENT_DELETED, Event.JOB_FAILED)
+
+
+class ReceiverKind(StrEnum):
+    """The way to a receiver."""
+
+    WEBHOOK = "webhook"  # each change is a signed request
+    EMAIL = "email"  # digests by mail
+    APPRISE = "apprise"  # digests by a service that Apprise knows
 
 
 class DeliveryStatus(StrEnum):
@@ -108,9 +120,17 @@ class Webhook:
 
     name: str
     url: str
+    """The address. Of a service only its name is shown, because the address is a secret."""
+    kind: ReceiverKind
     events: list[Event]
     search: str | None
     """The saved search that its documents match. Null: it gets all documents."""
+    digest_hour: int | None
+    """The hour of the daily digest, in its time zone. Null: digests are sent at once."""
+    timezone: str
+    quiet_from: int | None
+    """From this hour to the hour `quiet_to` it gets nothing. Null: it has no quiet hours."""
+    quiet_to: int | None
     enabled: bool
     waiting: int
     """Changes that the receiver has not taken yet, counted up to 10,000."""
@@ -164,8 +184,48 @@ class Receiver:
     """The address that deliveries go to, and the secret that signs them."""
 
     name: str
-    url: str
+    url: str = field(repr=False)
     secret: bytes = field(repr=False)
+    kind: ReceiverKind = ReceiverKind.WEBHOOK
+
+
+@record
+class DigestDocument:
+    """A document in a digest."""
+
+    id: int
+    url: str
+    source: str
+    title: str
+    published_at: datetime | None
+    lead: str
+
+
+@record
+class DayReport:
+    """Whether a day is complete, and which sources are silent or fail."""
+
+    day: date
+    is_over: bool
+    is_complete: bool
+    """The day is over, each source of dated days was read to its end, and no page waits or failed."""
+    problems: list[str]
+    """Sentences."""
+    silent: list[str]
+    """The sources that are silent or fail, each with the reason."""
+
+
+@record
+class Digest:
+    """New documents of a saved search, as they were when the digest was made."""
+
+    search: str
+    words: str
+    made_at: datetime
+    documents: list[DigestDocument]
+    more: int
+    """Further documents that match, in the digests that follow."""
+    report: DayReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +234,7 @@ class ClaimedDelivery:
 
     id: UUID
     receiver: Receiver
-    change: Change
+    message: Change | Digest
     lease: Lease
     failures: int
     """Failed deliveries to the receiver in a row."""
@@ -344,7 +404,7 @@ async def claim_deliveries(
         ClaimedDelivery(
             row["id"],
             to_record(Receiver, row),
-            changes[row["position"]],
+            to_record(Digest, row["digest"]) if row["digest"] else changes[row["position"]],
             read_lease(row),
             row["failures"],
             row["delivered_at"],

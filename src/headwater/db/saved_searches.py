@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.core.record import record
-from headwater.db.changes import MOST_PARKED, MOST_PENDING
+from headwater.db.changes import MOST_PARKED, MOST_PENDING, ReceiverKind
 from headwater.db.items import ContentFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
@@ -45,6 +45,7 @@ class WatchingReceiver:
     """A locked receiver with a search, and the last change that it has passed."""
 
     id: int
+    kind: ReceiverKind
     position: int
     words: str
     only: ContentFilter
@@ -82,7 +83,7 @@ async def lock_watching_receiver(connection: Connection) -> WatchingReceiver | N
     if row is None:
         return None
     only = ContentFilter(row["source"], row["category"], row["topic"], row["language"])
-    return WatchingReceiver(row["id"], row["position"], row["words"], only)
+    return WatchingReceiver(row["id"], ReceiverKind(row["kind"]), row["position"], row["words"], only)
 
 
 async def next_changed_documents(connection: Connection, after: int, limit: int) -> tuple[int, set[int]]:
@@ -94,10 +95,16 @@ async def next_changed_documents(connection: Connection, after: int, limit: int)
 async def report_matches(
     connection: Connection, receiver: WatchingReceiver, to: int, matching: Collection[int], now: datetime
 ) -> int:
-    """Make deliveries of the changes up to a position, and move the receiver there. Return how many."""
-    parameters = (receiver.id, receiver.position, to, list(matching), now)
-    value: int = await connection.fetchval(query("report_matches"), *parameters)
-    return value
+    """Make deliveries of the changes up to a position, or keep their documents for the next digest.
+
+    The receiver moves to that position. Return how many there were.
+    """
+    parameters = (receiver.id, receiver.position, to, list(matching))
+    if receiver.kind is ReceiverKind.WEBHOOK:
+        made: int = await connection.fetchval(query("report_matches"), *parameters, now)
+        return made
+    kept: int = await connection.fetchval(query("collect_matches"), *parameters)
+    return kept
 
 
 def _columns(terms: SearchTerms) -> tuple[str | None, ...]:

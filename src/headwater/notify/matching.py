@@ -13,6 +13,7 @@ from headwater.core.waiting import wait_for
 from headwater.db import saved_searches
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
+from headwater.notify.digests import DigestMaker
 from headwater.search.operations import SearchOperations
 
 log = structlog.get_logger()
@@ -49,9 +50,10 @@ class SearchMatcher:
 
 @dataclass(slots=True, eq=False)
 class MatcherRole:
-    """Matches changes every second."""
+    """Matches changes and makes the digests that are due, every second."""
 
     matcher: SearchMatcher
+    maker: DigestMaker
     look_seconds: float = 1.0
 
     async def run(self, stop: asyncio.Event, _grace_seconds: float) -> None:
@@ -60,6 +62,8 @@ class MatcherRole:
             try:
                 if made := await self.matcher.match_all():
                     log.info("search.matched", deliveries=made)
+                if made := await self.maker.make_due():
+                    log.info("digests.made", digests=made)
             except AWAY as error:
                 log.warning("search.match_failed", error=str(error))
             except Exception:

@@ -7,6 +7,7 @@ from fastapi import FastAPI, Form, Query, Request, Response
 from headwater.api.common import ADMIN
 from headwater.api.errors import find_status
 from headwater.core.errors import HeadwaterError
+from headwater.notify.channels import DeliveryTimes, NewChannel
 from headwater.notify.operations import AddedFeedAddress, FeedKind, NewFeedAddress, SearchTerms
 from headwater.search.operations import LONGEST_QUERY
 from headwater.web.view import View
@@ -82,6 +83,19 @@ def _add_search(app: FastAPI, view: View) -> None:
         except HeadwaterError as error:
             return await _render_search(view, request, name, terms, find_status(error.reason), str(error))
         return view.redirect(request, f"{_PATH}/{name}", "The search is changed.")
+
+    @app.post(_PATH + "/{name}/channels")
+    async def add_channel(
+        request: Request, name: str, channel: Field = "", address: Words = "", daily_at: Field = "", zone: Field = ""
+    ) -> Response:
+        one = await saved.get(name)
+        terms = SearchTerms(one.words, *_read_filters(one))
+        try:
+            times = DeliveryTimes(int(daily_at) if daily_at.isdecimal() else None, zone.strip() or None)
+            await view.operations.channels.add(NewChannel(channel.strip(), address.strip(), name, times))
+        except HeadwaterError as error:
+            return await _render_search(view, request, name, terms, find_status(error.reason), str(error))
+        return view.redirect(request, f"{_PATH}/{name}", "The channel is added. Test it on its page.")
 
     @app.post(_PATH + "/{name}/remove")
     async def remove(request: Request, name: str) -> Response:

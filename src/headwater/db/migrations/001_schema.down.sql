@@ -1,3 +1,4 @@
+DROP FUNCTION is_quiet;
 DROP FUNCTION find_documents;
 DROP TABLE api_tokens, delivery_log, deliveries, reported_documents, webhooks, feed_addresses, saved_searches, change_state, changes, story_state, story_keys, story_documents, canonical_state, canonical_attempts, category_links,
     index_changes, search_index, search_state, search_configurations, document_search, document_revisions, site_memory, unused_raw_files, source_sizes, documents, texts, budget_spending, budgets,

@@ -818,7 +818,13 @@ CREATE TABLE webhooks (
     url             text NOT NULL,
     secret          bytea NOT NULL CHECK (octet_length(secret) = 32),
     events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'document.deleted', 'job.failed']),
+    kind            text NOT NULL DEFAULT 'webhook' CHECK (kind IN ('webhook', 'email', 'apprise')),  -- what the url is
     search_id       int REFERENCES saved_searches ON DELETE CASCADE,    -- it gets only documents that match
+    digest_hour     smallint CHECK (digest_hour BETWEEN 0 AND 23),      -- of its time zone; NULL: digests are sent at once
+    digest_due_at   timestamptz,        -- no digest is made earlier
+    timezone        text NOT NULL DEFAULT 'UTC',
+    quiet_from      smallint CHECK (quiet_from BETWEEN 0 AND 23),       -- from this hour to the next it gets nothing
+    quiet_to        smallint CHECK (quiet_to BETWEEN 0 AND 23),
     enabled         boolean NOT NULL DEFAULT true,
     position        bigint NOT NULL,    -- all changes up to this position have become deliveries
     failures        int NOT NULL DEFAULT 0 CHECK (failures >= 0),   -- attempts in a row that failed, of any delivery
@@ -826,16 +832,28 @@ CREATE TABLE webhooks (
     error           text,               -- the message that explains failing_reason
     not_before      timestamptz,        -- no attempt is made earlier
     delivered_at    timestamptz,        -- when it last accepted a delivery
-    created_at      timestamptz NOT NULL
+    created_at      timestamptz NOT NULL,
+    CONSTRAINT quiet_hours_begin_and_end CHECK (num_nulls(quiet_from, quiet_to) IN (0, 2))
 );
 CREATE INDEX webhooks_search ON webhooks (search_id) WHERE search_id IS NOT NULL;
 
--- The documents that a receiver with a search has got.
+-- Whether a receiver is in its quiet hours. They may include midnight.
+CREATE FUNCTION is_quiet(w webhooks, now timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT w.quiet_from IS NOT NULL AND CASE WHEN w.quiet_from < w.quiet_to
+        THEN extract(hour FROM now AT TIME ZONE w.timezone) >= w.quiet_from AND extract(hour FROM now AT TIME ZONE w.timezone) < w.quiet_to
+        ELSE extract(hour FROM now AT TIME ZONE w.timezone) >= w.quiet_from OR extract(hour FROM now AT TIME ZONE w.timezone) < w.quiet_to
+    END
+$$;
+
+-- The documents that a receiver with a search has got, or that wait for its next digest.
 CREATE TABLE reported_documents (
     webhook_id   int NOT NULL REFERENCES webhooks ON DELETE CASCADE,
     document_id  bigint NOT NULL,       -- it may be deleted
+    position     bigint NOT NULL,       -- of the change that matched first
+    is_waiting   boolean NOT NULL,
     PRIMARY KEY (webhook_id, document_id)
 );
+CREATE INDEX reported_documents_waiting ON reported_documents (webhook_id, position) WHERE is_waiting;
 
 -- The outbox of a webhook: a limited number of pending and parked deliveries, and the deliveries of the last days.
 CREATE TABLE deliveries (
@@ -844,6 +862,7 @@ CREATE TABLE deliveries (
     position       bigint NOT NULL REFERENCES changes (position),
     url_id         bigint NOT NULL,
     event          text NOT NULL,
+    digest         jsonb,               -- of a digest: its content, as it is sent
     status         text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'parked', 'dismissed')),
     reason         text,                -- of a pending delivery: the result of its last attempt
     due_at         timestamptz NOT NULL,

@@ -24,7 +24,7 @@ SELECT id FROM saved_searches WHERE name = $1
 -- name: lock_watching_receiver
 -- Lock the enabled receiver with a search that is most behind and has room, and that no other transaction has locked.
 -- $1 how many deliveries may be pending, $2 how many may be parked
-SELECT w.id, w.position, s.words, s.source, s.category, s.topic, s.language
+SELECT w.id, w.kind, w.position, s.words, s.source, s.category, s.topic, s.language
 FROM webhooks w JOIN saved_searches s ON s.id = w.search_id
 WHERE w.enabled AND w.position < (SELECT last_position FROM change_state)
   AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending') < $1
@@ -47,10 +47,25 @@ WITH wanted AS MATERIALIZED (
     WHERE c.document_id = ANY ($4::bigint[])
        OR EXISTS (SELECT FROM reported_documents r WHERE r.webhook_id = $1 AND r.document_id = c.document_id)
 ), reported AS (
-    INSERT INTO reported_documents (webhook_id, document_id) SELECT DISTINCT $1::int, document_id FROM wanted ON CONFLICT DO NOTHING
+    INSERT INTO reported_documents (webhook_id, document_id, position, is_waiting)
+    SELECT $1::int, document_id, min(position), false FROM wanted GROUP BY document_id ON CONFLICT DO NOTHING
 ), added AS (
     INSERT INTO deliveries (webhook_id, position, url_id, event, due_at)
     SELECT $1, position, url_id, event, $5 FROM wanted ORDER BY position
+    RETURNING 1
+), moved AS (
+    UPDATE webhooks SET position = $3 WHERE id = $1
+)
+SELECT count(*) FROM added
+
+-- name: collect_matches
+-- Keep the documents that match for the next digest. A document is reported once. $1 receiver, $2 after this position, $3 up to
+-- this position, $4 documents that match. Returns how many.
+WITH added AS (
+    INSERT INTO reported_documents (webhook_id, document_id, position, is_waiting)
+    SELECT $1::int, document_id, min(position), true FROM changes
+    WHERE position > $2 AND position <= $3 AND document_id = ANY ($4::bigint[]) AND job_id IS NULL AND reason IS NULL
+    GROUP BY document_id ON CONFLICT DO NOTHING
     RETURNING 1
 ), moved AS (
     UPDATE webhooks SET position = $3 WHERE id = $1

@@ -15,7 +15,7 @@ UPDATE webhooks SET enabled = $2, failures = 0, not_before = NULL WHERE name = $
 
 -- name: get_receiver
 -- $1 name
-SELECT name, url, secret FROM webhooks WHERE name = $1
+SELECT name, url, secret, kind FROM webhooks WHERE name = $1
 
 -- name: has_enabled_webhook
 SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
@@ -23,7 +23,8 @@ SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 -- name: list_webhooks
 -- Webhooks and their state. Of the changes that have no delivery yet, at most $2 are counted and $3 are read.
 -- $1 name or NULL
-SELECT w.name, w.url, w.events, s.name AS search, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
+SELECT w.name, CASE WHEN w.kind = 'apprise' THEN split_part(w.url, '://', 1) || '://***' ELSE w.url END AS url, w.kind,
+       w.digest_hour, w.timezone, w.quiet_from, w.quiet_to, w.events, s.name AS search, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
        coalesce(oldest.changed_at, ahead.oldest_at) AS waiting_since
 FROM webhooks w
@@ -46,8 +47,9 @@ WHERE $1::text IS NULL OR w.name = $1
 ORDER BY w.name
 
 -- name: lock_ready_webhooks
--- Lock the enabled webhooks that may be sent to now. $1 now
-SELECT id FROM webhooks WHERE enabled AND (not_before IS NULL OR not_before <= $1) FOR NO KEY UPDATE SKIP LOCKED
+-- Lock the enabled webhooks that may be sent to now and have no quiet hours. $1 now
+SELECT id FROM webhooks w WHERE enabled AND (not_before IS NULL OR not_before <= $1) AND NOT is_quiet(w, $1)
+FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: lock_webhook
 -- $1 name
@@ -114,7 +116,7 @@ SET lease_holder = $3, lease_token = $4, lease_until = $5, attempts = d.attempts
 FROM due, webhooks w
 WHERE d.id = due.id AND w.id = d.webhook_id AND d.lease_token IS NULL
 RETURNING d.id, d.position, d.failing_since, d.lease_holder, d.lease_token, d.lease_until, d.attempts,
-          w.name, w.url, w.secret, w.failures, w.delivered_at
+          d.digest, w.name, w.url, w.secret, w.kind, w.failures, w.delivered_at
 
 -- name: wake_deliveries
 -- $1 webhook's name, $2 now
@@ -173,7 +175,7 @@ RETURNING true
 
 -- name: list_deliveries
 -- The last delivery first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
-SELECT d.id, d.position, d.event, coalesce(u.url, c.url, deletion.url) AS url, d.status, d.reason, d.attempts, d.due_at,
+SELECT d.id, d.position, d.event, coalesce(u.url, c.url, deletion.url, '') AS url, d.status, d.reason, d.attempts, d.due_at,
        d.ended_at
 FROM deliveries d
 JOIN changes c ON c.position = d.position
@@ -207,6 +209,7 @@ FROM deliveries p CROSS JOIN LATERAL (
            coalesce(bool_or(l.lease_token IS NOT NULL), false) AS is_being_sent
     FROM changes pc, deliveries l JOIN changes lc ON lc.position = l.position
     WHERE pc.position = p.position AND l.webhook_id = p.webhook_id AND l.url_id = p.url_id AND l.position > p.position
+      AND p.url_id > 0  -- a later digest does not repeat an earlier one
 ) later
 WHERE p.webhook_id = $1 AND p.status = 'parked' AND ($2::uuid[] IS NULL OR p.id = ANY ($2)) AND d.id = p.id
   AND NOT later.is_being_sent

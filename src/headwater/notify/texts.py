@@ -1,0 +1,74 @@
+"""The texts of digests: a subject, a plain text and HTML. Pure. Titles and leads are hostile."""
+
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import urlsplit
+
+from headwater.db.changes import DayReport, Digest, DigestDocument
+
+_CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A message to a person."""
+
+    subject: str
+    plain: str
+    html: str
+
+
+def write_digest(digest: Digest) -> Text:
+    """Write a digest."""
+    number = len(digest.documents)
+    found = "1 new document" if number == 1 else f"{number} new documents"
+    lines = [f"{found} for {digest.search}: {_line(digest.words)}", ""]
+    for one in digest.documents:
+        lines += [_line(one.title) or "(no title)", f"  {_describe(one)}", f"  {_line(one.url)}"]
+        lines += [f"  {_line(one.lead)}"] if one.lead else []
+        lines.append("")
+    if digest.more:
+        lines += [f"The next digest has {digest.more} more.", ""]
+    lines += _report(digest.report)
+    items = "".join(_item(one) for one in digest.documents)
+    more = f"<p>The next digest has {digest.more} more.</p>" if digest.more else ""
+    report = "".join(f"<p>{escape(line)}</p>" for line in _report(digest.report))
+    html = (
+        f'<!doctype html><html><head><meta charset="utf-8"></head><body><h1>{escape(found)}</h1>'
+        f"<p>{escape(digest.search)}: {escape(_line(digest.words))}</p><ul>{items}</ul>{more}{report}</body></html>"
+    )
+    return Text(f"{digest.search}: {found}", "\n".join(lines) + "\n", html)
+
+
+def write_test(name: str) -> Text:
+    """Write a test message."""
+    plain = f"This is a test of {name}. Headwater can send messages here."
+    return Text(f"Test of {name}", plain + "\n", f"<!doctype html><html><body><p>{escape(plain)}</p></body></html>")
+
+
+def _report(report: DayReport) -> list[str]:
+    if not report.is_over:
+        state = f"The day {report.day} is not over."
+    else:
+        state = f"The day {report.day} is complete." if report.is_complete else f"The day {report.day} is not complete."
+    lines = [" ".join([state, *map(_line, report.problems)])]
+    if report.silent:
+        return [*lines, "Sources that are silent or fail:", *(f"- {_line(one)}" for one in report.silent)]
+    return [*lines, "No source is silent or fails."]
+
+
+def _item(one: DigestDocument) -> str:
+    title = escape(_line(one.title) or "(no title)")
+    if urlsplit(one.url).scheme in ("http", "https"):
+        title = f'<a href="{escape(_line(one.url))}">{title}</a>'
+    return f"<li><p>{title}<br><small>{escape(_describe(one))}</small></p><p>{escape(_line(one.lead))}</p></li>"
+
+
+def _describe(one: DigestDocument) -> str:
+    published = f", {one.published_at:%Y-%m-%d %H:%M} UTC" if one.published_at else ", undated"
+    return f"{_line(one.source)}{published}"
+
+
+def _line(text: str) -> str:
+    """Return a text in one line, without control characters and signs that change its direction."""
+    return " ".join(" ".join(text.split()).translate(_CONTROL).split())
