@@ -18,6 +18,7 @@ from headwater.db.search import Words, index_documents
 from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import submit
 from headwater.search.operations import SearchOperations
+from headwater.stories.builder import place_documents
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
 
@@ -81,6 +82,25 @@ async def open_queue(dsn: str, folder: Path, now: datetime, *, delay_ms: int) ->
         yield Queue(database, source.id, delay_ms)
 
 
+class StoryBench:
+    """Stories in one database."""
+
+    def __init__(self, context: DatabaseContext, source_id: int) -> None:
+        self.source_id = source_id
+        self._database = context.database
+
+    async def place(self, ids: Sequence[int]) -> None:
+        """Put documents into stories, as the role does for one batch of changes."""
+        await self._database.transact(place_documents, ids)
+
+
+@contextlib.asynccontextmanager
+async def open_stories(dsn: str, now: datetime) -> AsyncIterator[StoryBench]:
+    """Open an empty database with one source."""
+    async with _open_with_source(dsn, now) as (context, source_id):
+        yield StoryBench(context, source_id)
+
+
 class SearchBench:
     """Search in one database."""
 
@@ -102,8 +122,14 @@ class SearchBench:
 @contextlib.asynccontextmanager
 async def open_search(dsn: str, now: datetime) -> AsyncIterator[SearchBench]:
     """Open an empty database with one source."""
+    async with _open_with_source(dsn, now) as (context, source_id):
+        yield SearchBench(context, source_id)
+
+
+@contextlib.asynccontextmanager
+async def _open_with_source(dsn: str, now: datetime) -> AsyncIterator[tuple[DatabaseContext, int]]:
     async with open_database_context(Settings(database_url=dsn)) as context:
         async with context.database.connection() as connection:
             source = await sources.add_source(connection, "bench", "feed", {}, now=now, due={})
         assert source
-        yield SearchBench(context, source.id)
+        yield context, source.id

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from headwater.core.record import record
 from headwater.db.pool import Connection
@@ -27,13 +27,19 @@ class ComparedDocument(NamedTuple):
 
 
 class StoryRow(NamedTuple):
-    """The place of a document among stories. Its parent is the document that it joined."""
+    """A document, its story, and the earlier documents that it is linked to."""
 
     document_id: int
     story_id: int
-    parent_id: int | None
-    relation: Literal["copy", "report"] | None
-    likeness: int | None
+    links: list[int]
+    signature: bytes
+
+
+class LinkedDocument(NamedTuple):
+    """The links of a document, and its signature."""
+
+    document_id: int
+    links: list[int]
     signature: bytes
 
 
@@ -48,9 +54,6 @@ class MemberRow(NamedTuple):
     region: str | None
     dated_at: datetime
     fetched_at: datetime
-    relation: Literal["copy", "report"] | None
-    parent_id: int | None
-    likeness: int | None
     signature: bytes
 
 
@@ -167,16 +170,32 @@ async def last_document(connection: Connection) -> int:
     return value
 
 
-async def save_rows(connection: Connection, rows: Collection[StoryRow], gone: Collection[int]) -> None:
-    """Save places of documents, and remove the places of others. The documents that joined a moved one follow it."""
-    if gone:
-        await connection.execute(query("remove_story_rows"), list(gone))
-    moved = [(row.document_id, row.story_id) for row in rows]
-    if rows:
-        await connection.execute(query("save_story_rows"), *map(list, zip(*rows, strict=True)))
-    while moved:
-        columns = map(list, zip(*moved, strict=True))
-        moved = [(row[0], row[1]) for row in await connection.fetch(query("move_story_children"), *columns)]
+async def save_links(connection: Connection, documents: Collection[LinkedDocument]) -> None:
+    """Save links and signatures. A new document is a story of its own at first."""
+    ids = [one.document_id for one in documents]
+    links = ["{" + ",".join(map(str, one.links)) + "}" for one in documents]
+    await connection.execute(query("save_story_rows"), ids, links, [one.signature for one in documents])
+
+
+async def remove_rows(connection: Connection, ids: Collection[int]) -> None:
+    """Remove documents from their stories."""
+    await connection.execute(query("remove_story_rows"), list(ids))
+
+
+async def merge_stories(connection: Connection, targets: Mapping[int, int]) -> None:
+    """Give the documents of stories to other stories."""
+    await connection.execute(query("merge_stories"), list(targets), list(targets.values()))
+
+
+async def move_documents(connection: Connection, stories: Mapping[int, int]) -> None:
+    """Put documents into other stories."""
+    await connection.execute(query("move_story_documents"), list(stories), list(stories.values()))
+
+
+async def list_links(connection: Connection, stories: Collection[int]) -> dict[int, tuple[int, list[int]]]:
+    """Return the documents of stories, each with its story and its links."""
+    rows = await connection.fetch(query("links_of_stories"), list(stories))
+    return {row["document_id"]: (row["story_id"], row["links"]) for row in rows}
 
 
 async def count_keys(connection: Connection) -> int:

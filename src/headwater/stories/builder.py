@@ -1,8 +1,8 @@
 """Follow the changes of documents, and derive stories from them.
 
-A document joins the closest of the earlier documents that share a key with it. Of each key only the last documents
-before it count, so the work for a document does not grow with the corpus. Its parent depends only on its signature and
-on those of these documents. So when a document is new, changed or deleted, the next documents of its keys
+A document is linked to the earlier documents that match it, of those that share a key with it. Of each key only the
+last documents before it count, so the work for a document does not grow with the corpus. Its links depend only on its
+signature and on those of these documents. So when a document is new, changed or deleted, the next documents of its keys
 are compared again, and the result is the same as if all stories were made again from the documents.
 """
 
@@ -18,8 +18,8 @@ from headwater.db import stories
 from headwater.db.changes import number_changes
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
-from headwater.db.stories import ComparedDocument, StoryRow
-from headwater.stories.matching import Match, match
+from headwater.db.stories import ComparedDocument, LinkedDocument
+from headwater.stories.matching import are_one_story
 from headwater.stories.signature import COMPARED_CHARACTERS, FUNCTION_VERSION, Signature, make_signature
 
 log = structlog.get_logger()
@@ -75,13 +75,56 @@ async def place_documents(connection: Connection, ids: Collection[int]) -> None:
     later = await stories.find_later(connection, _merge(removed, added, last), for_a_key=_FOR_A_KEY)
     affected = await stories.read_rows(connection, later - changed)
     signatures = {one: new[one] for one in added} | {one: _decode(row.signature) for one, row in affected.items()}
-    placed = await find_places(connection, signatures)
-    kept = rows | affected
-    await stories.save_rows(
-        connection,
-        [row for row in placed if row != kept.get(row.document_id)],
-        [one for one in changed if one not in new],
-    )
+    links = await find_links(connection, signatures)
+    known = rows | affected
+    linked = [
+        LinkedDocument(one, found, msgspec.msgpack.encode(signatures[one]))
+        for one, found in links.items()
+        if one in changed or found != known[one].links
+    ]
+    gone = rows.keys() - new.keys()
+    await stories.remove_rows(connection, gone)
+    await stories.save_links(connection, linked)
+    old_links = {one.document_id: set(known[one.document_id].links) for one in linked if one.document_id in known}
+    if gone or any(old_links[one] - set(links[one]) for one in old_links):
+        touched = {row.story_id for row in known.values()}
+        await _divide_stories(connection, touched, linked)
+    else:
+        await _merge_stories(connection, linked)
+
+
+async def _merge_stories(connection: Connection, linked: Collection[LinkedDocument]) -> None:
+    """Make one story of linked stories. No link was removed."""
+    wanted = {other for one in linked for other in (one.document_id, *one.links)}
+    story_of = {one: row.story_id for one, row in (await stories.read_rows(connection, wanted)).items()}
+    pairs = [(story_of[one.document_id], story_of[other]) for one in linked for other in one.links]
+    roots = find_roots(pairs)
+    await stories.merge_stories(connection, {story: root for story, root in roots.items() if story != root})
+
+
+async def _divide_stories(connection: Connection, touched: Collection[int], linked: Collection[LinkedDocument]) -> None:
+    """Make the stories of documents anew from the links of all their documents: some links were removed."""
+    wanted = {other for one in linked for other in (one.document_id, *one.links)}
+    rows = await stories.read_rows(connection, wanted)
+    documents = await stories.list_links(connection, {*touched, *(row.story_id for row in rows.values())})
+    roots = find_roots((one, other) for one, (_, links) in documents.items() for other in links)
+    moved = {one: roots.get(one, one) for one, (story, _) in documents.items() if roots.get(one, one) != story}
+    await stories.move_documents(connection, moved)
+
+
+def find_roots(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the smallest of all that are connected with each."""
+    parents: dict[int, int] = {}
+
+    def find(one: int) -> int:
+        while (parent := parents.setdefault(one, one)) != one:
+            parents[one] = one = parents[parent]
+        return one
+
+    for first, second in pairs:
+        low, high = sorted((find(first), find(second)))
+        parents[high] = low
+    return {one: find(one) for one in list(parents)}
 
 
 def sign_documents(documents: Iterable[ComparedDocument]) -> dict[int, Signature]:
@@ -91,41 +134,23 @@ def sign_documents(documents: Iterable[ComparedDocument]) -> dict[int, Signature
     }
 
 
-async def find_places(connection: Connection, signatures: Mapping[int, Signature]) -> list[StoryRow]:
-    """Return the place of each document among stories, in the order of their ids."""
+async def find_links(connection: Connection, signatures: Mapping[int, Signature]) -> dict[int, list[int]]:
+    """Return the earlier documents that each document is linked to."""
     keys = {one: signature.list_keys() for one, signature in signatures.items()}
     candidates = await stories.find_earlier(connection, keys, for_a_key=_FOR_A_KEY, limit=_COMPARED)
     wanted = {one for found in candidates.values() for one in found} - signatures.keys()
     rows = await stories.read_rows(connection, wanted)
     known = {one: _decode(row.signature) for one, row in rows.items()} | dict(signatures)
-    stories_of = {one: row.story_id for one, row in rows.items()}
-    placed = []
-    for one in sorted(signatures):
-        parent, found = find_parent(one, candidates[one], known)
-        stories_of[one] = stories_of[parent] if parent is not None else one
-        placed.append(_make_row(one, stories_of[one], parent, found, signatures[one]))
-    return placed
+    return await asyncio.to_thread(_match_all, signatures, candidates, known)
 
 
-def find_parent(
-    document_id: int, candidates: Iterable[int], signatures: Mapping[int, Signature]
-) -> tuple[int | None, Match | None]:
-    """Return the closest of the candidates that belongs to the same story; of equal ones the first document."""
-    own = signatures[document_id]
-    matches = ((one, match(own, signatures[one])) for one in candidates if one in signatures)
-    found = [(kin, -one) for one, kin in matches if kin is not None]
-    if not found:
-        return None, None
-    kin, parent = max(found)
-    return -parent, kin
-
-
-def _make_row(
-    document_id: int, story_id: int, parent: int | None, found: Match | None, signature: Signature
-) -> StoryRow:
-    relation = found.relation if found else None
-    likeness = round(1000 * found.likeness) if found else None
-    return StoryRow(document_id, story_id, parent, relation, likeness, msgspec.msgpack.encode(signature))
+def _match_all(
+    signatures: Mapping[int, Signature], candidates: Mapping[int, list[int]], known: Mapping[int, Signature]
+) -> dict[int, list[int]]:
+    return {
+        one: sorted(other for other in candidates[one] if other in known and are_one_story(signature, known[other]))
+        for one, signature in signatures.items()
+    }
 
 
 def _merge(removed: dict[int, list[int]], added: dict[int, list[int]], last: int) -> dict[int, set[int]]:

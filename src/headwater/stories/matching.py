@@ -1,53 +1,31 @@
 """Whether two documents belong to one story: copies of a text, or reports of one event. It depends on the two alone."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from headwater.stories.signature import SKETCH, UNIT, WINDOW, Signature
 
 _FEWEST_SHINGLES = 12  # shorter texts are no copies of each other
 _COPIED, _COPIED_LEAST = 0.5, 0.15  # of the text with the larger and with the smaller share
-_COPIED_ON_ONE_SITE = 0.85  # of both texts: parts of a series share less
+_COPIED_ON_ONE_SITE = 0.6  # of both texts, with the same title: parts of a series have other titles
 _COPIED_DESPITE_NUMBERS = 0.8  # if the titles have different numbers
 _COPY_LIKENESS = 0.3
-_REPORT_LIKENESS = {3: 0.50, 4: 0.45, 5: 0.40, 6: 0.36, 7: 0.32}  # by the number of strong words that both have
+_REPORT_LIKENESS = {3: 0.47, 4: 0.44, 5: 0.40, 6: 0.36, 7: 0.31}  # by the number of strong words that both have
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Match:
-    """The relation of two documents. Copies are before reports, and then the closer is greater."""
-
-    is_copy: bool
-    likeness: float
-
-    @property
-    def relation(self) -> Literal["copy", "report"]:
-        """Why they belong to one story."""
-        return "copy" if self.is_copy else "report"
-
-
-def match(first: Signature, second: Signature) -> Match | None:
-    """Return how two documents belong to one story. None if they do not."""
+def are_one_story(first: Signature, second: Signature) -> bool:
+    """Return whether two documents belong to one story."""
     likeness = compare_words(first, second)
     if likeness < _COPY_LIKENESS:
-        return None
-    shares = estimate_shares(first, second)
-    if _are_copies(first, second, shares):
-        return Match(True, max(shares))
-    if _are_reports(first, second, likeness):
-        return Match(False, likeness)
-    return None
+        return False
+    return _are_reports(first, second, likeness) or _are_copies(first, second)
 
 
-def _are_copies(first: Signature, second: Signature, shares: tuple[float, float]) -> bool:
+def _are_copies(first: Signature, second: Signature) -> bool:
     if min(first.shingles, second.shingles) < _FEWEST_SHINGLES:
         return False
-    least, most = sorted(shares)
-    have_other_numbers = (
-        bool(first.title_numbers and second.title_numbers) and first.title_numbers != second.title_numbers
-    )
+    least, most = sorted(estimate_shares(first, second))
     if first.site == second.site:
-        return least >= _COPIED_ON_ONE_SITE and not have_other_numbers
+        return least >= _COPIED_ON_ONE_SITE and first.title == second.title
+    numbers = first.title_numbers, second.title_numbers
+    have_other_numbers = all(numbers) and numbers[0] != numbers[1]
     return least >= _COPIED_LEAST and most >= (_COPIED_DESPITE_NUMBERS if have_other_numbers else _COPIED)
 
 

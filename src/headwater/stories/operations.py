@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -15,10 +16,10 @@ from headwater.db.context import DatabaseContext
 from headwater.db.documents import RevisionText
 from headwater.db.pool import Connection
 from headwater.db.stories import DocumentStory as DocumentStory
-from headwater.db.stories import MemberRow
+from headwater.db.stories import MemberRow, StoryRow
 from headwater.db.stories import StoryLine as StoryLine
 from headwater.documents.diff import TextDiff, diff_texts
-from headwater.stories.builder import StoryBuilder, find_places, sign_documents
+from headwater.stories.builder import StoryBuilder, find_links, find_roots, sign_documents
 from headwater.stories.matching import estimate_shares
 from headwater.stories.signature import COMPARED_CHARACTERS, Signature
 
@@ -103,7 +104,7 @@ class StoryFault:
     """A document whose place among stories is not the one that the documents give."""
 
     document_id: int
-    fault: Literal["missing", "surplus", "signature", "place"]
+    fault: Literal["missing", "surplus", "signature", "links", "story"]
 
 
 @record
@@ -183,14 +184,20 @@ class StoryOperations:
         total = await database.run(documents.count_documents)
         faults: list[StoryFault] = []
         after = checked = keys = missing = 0
+        story_of: dict[int, int] = {}
+        pairs: list[tuple[int, int]] = []
         while page := await database.run(stories.list_ids, after, _PAGE):
-            found, expected, lacking = await database.transact(_verify_page, page)
-            faults += found
-            keys += expected
-            missing += lacking
+            found = await database.transact(_verify_page, page)
+            faults += found.faults
+            keys += found.keys
+            missing += found.missing_keys
+            story_of |= {row.document_id: row.story_id for row in found.rows}
+            pairs += [(row.document_id, link) for row in found.rows for link in row.links]
             checked += len(page)
             after = page[-1]
             on_progress(checked, max(checked, total.documents))
+        roots = find_roots(pairs)
+        faults += [StoryFault(one, "story") for one, story in story_of.items() if roots.get(one, one) != story]
         faults += [StoryFault(one, "surplus") for one in await database.run(stories.list_surplus, _MOST_LISTED)]
         differ = missing > 0 or keys != await database.run(stories.count_keys)
         return StoryVerification(checked, faults[:_MOST_LISTED], keys_differ=differ)
@@ -210,23 +217,31 @@ class StoryOperations:
         return found
 
 
-async def _verify_page(connection: Connection, ids: list[int]) -> tuple[list[StoryFault], int, int]:
-    """Return the faults of documents, the number of their keys, and how many of these are missing."""
+@dataclass(frozen=True, slots=True)
+class _VerifiedPage:
+    rows: list[StoryRow]
+    faults: list[StoryFault]
+    keys: int
+    missing_keys: int
+
+
+async def _verify_page(connection: Connection, ids: list[int]) -> _VerifiedPage:
     rows = await stories.read_rows(connection, ids)
     read = await stories.read_documents(connection, ids, COMPARED_CHARACTERS)
     signatures = await asyncio.to_thread(sign_documents, read)
-    places = {row.document_id: row for row in await find_places(connection, signatures)}
-    faults = []
-    for one in ids:
-        row, place = rows.get(one), places.get(one)
-        if row is None or place is None:
+    links = await find_links(connection, signatures)
+    faults: list[StoryFault] = []
+    for one, signature in signatures.items():
+        row = rows.get(one)
+        if row is None:
             faults.append(StoryFault(one, "missing"))
-        elif _decode(row.signature) != signatures[one]:
+        elif _decode(row.signature) != signature:
             faults.append(StoryFault(one, "signature"))
-        elif row[:-1] != place[:-1]:
-            faults.append(StoryFault(one, "place"))
+        elif row.links != links[one]:
+            faults.append(StoryFault(one, "links"))
     keys = {one: signature.list_keys() for one, signature in signatures.items()}
-    return faults, sum(map(len, keys.values())), await stories.count_missing_keys(connection, keys)
+    lacking = await stories.count_missing_keys(connection, keys)
+    return _VerifiedPage(list(rows.values()), faults, sum(map(len, keys.values())), lacking)
 
 
 _decode = msgspec.msgpack.Decoder(Signature).decode

@@ -63,6 +63,8 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
     """The weights of the names, the numbers and the words of the title."""
     weak: dict[int, int]
     """The weights of the other words."""
+    title: int
+    """A hash of the words of the title."""
     title_numbers: tuple[int, ...]
     """The numbers in the title."""
 
@@ -92,6 +94,7 @@ def make_signature(title: str, text: str, *, host: str, published_at: datetime |
         shingles=len(shingles),
         strong={term: weight for term, weight in rounded.items() if term in strong},
         weak={term: weight for term, weight in rounded.items() if term not in strong},
+        title=_hash(" ".join(word.text for word in split_words(title))),
         title_numbers=tuple(sorted({_hash(word.text) for word in split_words(title) if word.text.isdigit()})),
     )
 

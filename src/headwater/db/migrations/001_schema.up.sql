@@ -695,23 +695,17 @@ INSERT INTO canonical_state DEFAULT VALUES;
 
 -- Stories ------------------------------------------------------------------------------------------------------------
 
--- Documents about one event. A role follows the changes and derives these rows from the documents alone. A document joins
--- the document with the closest signature among those with smaller ids, so all documents of a story form a tree. Its root
--- names the story. `headwater story rebuild` makes the same rows again.
+-- Documents about one event. A role follows the changes and derives these rows from the documents alone. A document is
+-- linked to the documents with smaller ids that belong to the same story. All linked documents are one story. It has the
+-- smallest id of its documents. `headwater story rebuild` makes the same rows again.
 CREATE TABLE story_documents (
     document_id  bigint PRIMARY KEY,    -- its deletion removes the row a little later
-    story_id     bigint NOT NULL,       -- the root of its tree
-    parent_id    bigint,
-    relation     text CHECK (relation IN ('copy', 'report')),
-    likeness     int,                   -- to its parent, from 0 to 1000
-    signature    bytea NOT NULL,        -- made by stories/signature
-    CONSTRAINT parent_is_earlier CHECK (parent_id < document_id),
-    CONSTRAINT root_names_the_story CHECK ((parent_id IS NULL) = (story_id = document_id)),
-    CONSTRAINT parent_has_a_relation CHECK (num_nulls(parent_id, relation, likeness) IN (0, 3))
+    story_id     bigint NOT NULL CHECK (story_id <= document_id),
+    links        bigint[] NOT NULL,
+    signature    bytea NOT NULL         -- made by stories/signature
 );
 CREATE INDEX story_documents_story ON story_documents (story_id, document_id);
-CREATE INDEX story_documents_parent ON story_documents (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX story_documents_joined ON story_documents (document_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX story_documents_joined ON story_documents (document_id) WHERE story_id <> document_id;
 
 -- The keys of each signature. Two documents are compared if they share a key.
 CREATE TABLE story_keys (

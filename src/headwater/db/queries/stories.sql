@@ -32,7 +32,7 @@ SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2
 
 -- name: story_rows
 -- $1 document ids
-SELECT document_id, story_id, parent_id, relation, likeness, signature FROM story_documents
+SELECT document_id, story_id, links, signature FROM story_documents
 WHERE document_id = ANY ($1::bigint[]) ORDER BY document_id
 
 -- name: add_story_keys
@@ -71,24 +71,28 @@ CROSS JOIN LATERAL (
 SELECT coalesce(max(document_id), 0) FROM story_documents
 
 -- name: save_story_rows
--- Arrays: $1 documents, $2 stories, $3 parents, $4 relations, $5 likenesses, $6 signatures
-INSERT INTO story_documents AS s (document_id, story_id, parent_id, relation, likeness, signature)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::bytea[]) ORDER BY 1
-ON CONFLICT (document_id) DO UPDATE
-    SET story_id = excluded.story_id, parent_id = excluded.parent_id, relation = excluded.relation,
-        likeness = excluded.likeness, signature = excluded.signature
+-- Arrays: $1 documents, $2 links as texts of arrays, $3 signatures. A new document is a story of its own at first.
+INSERT INTO story_documents AS s (document_id, story_id, links, signature)
+SELECT id, id, links::bigint[], signature FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (id, links, signature) ORDER BY 1
+ON CONFLICT (document_id) DO UPDATE SET links = excluded.links, signature = excluded.signature
 
 -- name: remove_story_rows
 -- $1 documents
 DELETE FROM story_documents WHERE document_id = ANY ($1::bigint[])
 
--- name: move_story_children
--- Put the documents that joined other documents into the stories of these. Returns those that moved, with their stories.
+-- name: merge_stories
+-- Arrays: $1 stories, $2 the stories that take their documents
+UPDATE story_documents s SET story_id = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (story_id, target)
+WHERE s.story_id = g.story_id
+
+-- name: links_of_stories
+-- The documents of stories with their links. $1 stories
+SELECT document_id, story_id, links FROM story_documents WHERE story_id = ANY ($1::bigint[]) ORDER BY document_id
+
+-- name: move_story_documents
 -- Arrays: $1 documents, $2 their stories
-UPDATE story_documents c SET story_id = g.story_id
-FROM unnest($1::bigint[], $2::bigint[]) AS g (document_id, story_id)
-WHERE c.parent_id = g.document_id AND c.story_id <> g.story_id
-RETURNING c.document_id, c.story_id
+UPDATE story_documents s SET story_id = g.story_id FROM unnest($1::bigint[], $2::bigint[]) AS g (document_id, story_id)
+WHERE s.document_id = g.document_id
 
 -- name: story_of_document
 -- $1 document
@@ -96,8 +100,7 @@ SELECT story_id FROM story_documents WHERE document_id = $1
 
 -- name: story_members
 -- The documents of a story in the order of their dates. $1 story, $2 how many
-SELECT d.id, u.url, s.name AS source, d.title, d.language, d.region, coalesce(f.dated_at, d.fetched_at) AS dated_at, d.fetched_at, m.relation, m.parent_id,
-       m.likeness, m.signature
+SELECT d.id, u.url, s.name AS source, d.title, d.language, d.region, coalesce(f.dated_at, d.fetched_at) AS dated_at, d.fetched_at, m.signature
 FROM story_documents m
 JOIN documents d ON d.id = m.document_id JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
 LEFT JOIN document_search f ON f.document_id = d.id
@@ -114,7 +117,7 @@ CROSS JOIN LATERAL (
     FROM (SELECT document_id FROM story_documents WHERE story_id = m.story_id ORDER BY document_id LIMIT $3) a
     JOIN documents o ON o.id = a.document_id LEFT JOIN document_search f ON f.document_id = o.id
 ) found
-WHERE m.parent_id IS NOT NULL AND ($1::bigint IS NULL OR m.document_id < $1)
+WHERE m.story_id <> m.document_id AND ($1::bigint IS NULL OR m.document_id < $1)
   AND NOT EXISTS (SELECT FROM story_documents l WHERE l.story_id = m.story_id AND l.document_id > m.document_id)
 ORDER BY m.document_id DESC LIMIT $2
 
