@@ -95,3 +95,11 @@ def test_the_bench_of_search_measures_each_sort_of_search() -> None:
     assert figures["search_recall"]["value"] is None
     assert figures["search_p95"]["value"] > 0
     assert figures["search_p95:title"]["value"] > 0
+
+
+def test_the_bench_of_stories_measures_the_time_of_a_document() -> None:
+    """Issue 23: precision and recall need the corpora, and the time does not."""
+    figures = run_bench("stories", "--quick", "--documents", "2000")
+    assert (figures["story_precision"]["value"], figures["story_recall"]["value"]) == (None, None)
+    assert "HEADWATER_CORPORA" in figures["story_precision"]["note"]
+    assert figures["story_ms:generated"]["value"] > 0

@@ -25,11 +25,12 @@ FUNCTION_VERSION = 1
 """Raise it with each change of signatures or of their comparison: the role then makes all stories again."""
 WINDOW = timedelta(days=3)
 """Two reports of one event are at most so far apart."""
-COMPARED_CHARACTERS = 12_000
+COMPARED_CHARACTERS = 8_000
 """So many characters of a text are compared."""
 
 SKETCH = 160
-_LEAD_CHARACTERS = 1500
+_TITLE_CHARACTERS = 500
+_LEAD_CHARACTERS = 1200
 _SHINGLE = 4  # words, or pairs of characters in scripts without spaces
 _COPY_KEYS = 6
 _TERMS = 40
@@ -82,8 +83,9 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
 
 def make_signature(title: str, text: str, *, host: str, published_at: datetime | None) -> Signature:
     """Make the signature of a document."""
+    words = list(split_words(title[:_TITLE_CHARACTERS]))
     shingles = sorted(_make_shingles(text[:COMPARED_CHARACTERS]))
-    weights, strong = _weigh(title, text[:_LEAD_CHARACTERS])
+    weights, strong = _weigh(title, words, text[:_LEAD_CHARACTERS])
     best = nlargest(_TERMS, weights, key=lambda term: (weights[term], term))
     length = math.sqrt(sum(weights[term] ** 2 for term in best)) or 1.0
     rounded = {term: max(1, round(UNIT * weights[term] / length)) for term in best}
@@ -94,8 +96,8 @@ def make_signature(title: str, text: str, *, host: str, published_at: datetime |
         shingles=len(shingles),
         strong={term: weight for term, weight in rounded.items() if term in strong},
         weak={term: weight for term, weight in rounded.items() if term not in strong},
-        title=_hash(" ".join(word.text for word in split_words(title))),
-        title_numbers=tuple(sorted({_hash(word.text) for word in split_words(title) if word.text.isdigit()})),
+        title=_hash(" ".join(word.text for word in words)),
+        title_numbers=tuple(sorted({_hash(word.text) for word in words if word.text.isdigit()})),
     )
 
 
@@ -124,13 +126,13 @@ def _hash(word: str) -> int:
     return int.from_bytes(blake2b(word.encode(), digest_size=4).digest())
 
 
-def _weigh(title: str, lead: str) -> tuple[dict[int, float], set[int]]:
+def _weigh(title: str, words: Sequence[Word], lead: str) -> tuple[dict[int, float], set[int]]:
     """Return the weights of the words of title and lead, and the strong words."""
     common = _read_common_words()
-    titles = [word for word in split_words(title) if _counts(word, common)]
+    titles = [word for word in words if _counts(word, common)]
     in_title = {word.text for word in titles}
     names: Counter[str] = Counter()
-    if not _is_title_case(title):
+    if not _is_title_case(title, words):
         names.update(_find_names(title, titles))
     leads = [word for word in split_words(lead) if _counts(word, common)]
     names.update(_find_names(lead, leads))
@@ -155,8 +157,8 @@ def _counts(word: Word, common: Mapping[str, float]) -> bool:
     return not word.text.isdigit() or (len(word.text) > 1 and not _YEAR.fullmatch(word.text))
 
 
-def _is_title_case(title: str) -> bool:
-    long = [word for word in split_words(title) if len(word.text) > _SHORT]
+def _is_title_case(title: str, words: Sequence[Word]) -> bool:
+    long = [word for word in words if len(word.text) > _SHORT]
     return sum(title[word.start].isupper() for word in long) > 0.6 * len(long)
 
 
