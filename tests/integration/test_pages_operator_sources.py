@@ -57,7 +57,7 @@ async def test_sources_are_listed_with_the_worst_health_first(reader: Reader, ha
 async def test_a_source_shows_its_timeline_its_charts_and_how_fresh_it_is(
     reader: Reader, harness: AppHarness, site: Site
 ) -> None:
-    await harness.execute("UPDATE items SET published_at = now()")
+    await harness.execute("UPDATE items SET published_at = first_seen_at")
     await harness.work()
     site.answers[FEED] = Answer("", status=500)
     await harness.poll("news.test")

@@ -170,6 +170,21 @@ async def test_days_and_polls_of_a_month_are_bounded(frontier: Frontier) -> None
 
 
 @pytest.mark.both_servers
+async def test_the_sources_to_measure_are_found_without_the_older_days(frontier: Frontier) -> None:
+    await frontier.execute(
+        "INSERT INTO source_days (source_id, day, items, polls, failed_polls, measured_at) "
+        "SELECT $1, $2::date - n, 0, 0, 0, $3 FROM generate_series(0, 9999) n",
+        frontier.source_id,
+        NOW.date(),
+        NOW,
+    )
+    await frontier.execute("ANALYZE source_days")
+    for mode in MODES:
+        explained = await explain(frontier.database, "find_unmeasured_sources", NOW, 20, mode=mode)
+        assert not explained.reads_whole("source_days")
+
+
+@pytest.mark.both_servers
 async def test_a_measure_reads_only_the_newest_items(frontier: Frontier) -> None:
     async with frontier.database.connection() as connection:
         await connection.execute("SET session_replication_role = replica")

@@ -149,12 +149,16 @@ def _draw_figure(scene: _Scene, paths: Sequence[Markup], kind: str, key: str) ->
         parts.append(make_tag("text", scene.unit, class_="axis", x=_LEFT, y=11))
     shown = _join_marks(scene)
     if scene.times:
-        parts += [*_draw_times(scene), *(_draw_mark(x, marks) for x, marks in shown)]
+        parts += _draw_times(scene)
+    if not any(value is not None for line in scene.lines for value in line.values):
+        place = {"x": (_LEFT + _WIDTH) / 2, "y": (_TOP + _FLOOR) / 2, "text_anchor": "middle"}
+        parts.append(make_tag("text", "Nothing is recorded yet.", class_="axis", **place))
     size = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
-    chart = make_tag("svg", *parts, *paths, class_="plot", viewBox=size, role="img", aria_label=scene.label)
+    drawn = [*parts, *paths, *(_draw_mark(x, marks) for x, marks in shown)]
+    chart = make_tag("svg", *drawn, class_="plot", viewBox=size, role="img", aria_label=scene.label)
     keys = [(f"{kind} {kind}-{number}", key, line.label) for number, line in enumerate(scene.lines)]
     kinds = sorted({mark.kind for _, marks in shown for mark in marks})
-    keys += [(f"mark mark-{one}", "M8 0V8", _MARKS[one]) for one in kinds]
+    keys += [(f"mark mark-{one}", "M8 -2V10", _MARKS[one]) for one in kinds]
     legend = (
         make_tag(
             "li",

@@ -47,14 +47,17 @@ def _draw_charts(found: History, timezone: str) -> dict[str, Callable[[], Markup
     failures = [Line(label, _add_up(found, metric)) for metric, label in _FAILURES.items()]
     lag, lag_unit = scale(found.values[Metric.LAG_SECONDS], _SECONDS)
     received, received_unit = scale(_add_up(found, Metric.BYTES), _BYTES)
-    new = [Line("pages", _add_up(found, Metric.PAGES)), Line("new documents", _add_up(found, Metric.DOCUMENTS))]
+    documents = _add_up(found, Metric.DOCUMENTS)
+    pages = zip(_add_up(found, Metric.PAGES), documents, strict=True)
+    known = [None if page is None or new is None else max(0, page - new) for page, new in pages]
+    new = [Line("new documents", documents), Line("other pages", known)]
     per_minute = {"unit": "a minute"}
     return {
         "attempts": partial(columns, attempts, label="Attempts", **per_minute),
         "failures": partial(columns, failures, label="Failed attempts by class", **per_minute),
         "lag": partial(lines, [Line("age of the oldest due URL", lag)], label="Queue lag", unit=lag_unit),
         "pending": partial(lines, [Line("URLs", found.values[Metric.PENDING])], label="URLs that wait"),
-        "pages": partial(lines, new, label="Pages and new documents", **per_minute),
+        "pages": partial(columns, new, label="Pages fetched", **per_minute),
         "bytes": partial(
             columns, [Line("received", received)], label="Bytes of pages", unit=f"{received_unit} a minute"
         ),

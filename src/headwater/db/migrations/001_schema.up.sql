@@ -379,6 +379,7 @@ CREATE TABLE source_days (
     measured_at      timestamptz NOT NULL,
     PRIMARY KEY (source_id, day)
 );
+CREATE INDEX source_days_day ON source_days (day);
 
 -- The settings of the last program that started with these roles. The next one reports the difference.
 CREATE TABLE started_programs (
