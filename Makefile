@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search bench-stories fuzz soak audit docs screenshots lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search bench-stories bench-pages fuzz soak audit docs screenshots lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,7 +12,7 @@ help:
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types, import rules, prose and docker/"
-	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract, -pdf, -pipeline, -search and -stories measure a part"
+	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract, -pdf, -pipeline, -search, -stories and -pages measure a part"
 	@echo "make fuzz    set up, then read changed inputs with each parser (ARGS=\"--target feed --seconds 300\")"
 	@echo "make soak    set up, then crawl for 10 minutes with kills and faults, and count what is lost (ARGS=\"--seconds 30\")"
 	@echo "make audit   set up, then list the licences of the locked packages, and their known faults from a folder of advisories"
@@ -52,7 +52,7 @@ check: setup
 	$(BIN)/hadolint --failure-threshold warning docker/Dockerfile*
 	$(BIN)/yamllint --strict docker
 
-bench: bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search bench-stories
+bench: bench-frontier bench-feeds bench-extract bench-pdf bench-pipeline bench-search bench-stories bench-pages
 
 bench-frontier: setup
 	@$(BIN)/python -m bench.frontier $(ARGS)
@@ -87,6 +87,9 @@ bench-stories: setup
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md
 	@$(BIN)/python -m tools.write_glossary
+
+bench-pages: setup
+	@$(BIN)/python -m bench.pages $(ARGS)
 
 screenshots: setup
 	@$(BIN)/python -m tools.screenshots $(ARGS)

@@ -56,6 +56,16 @@ def test_the_feeds_bench_prints_each_figure_with_its_target() -> None:
     }
 
 
+def test_the_pages_bench_requests_each_page_of_a_filled_database() -> None:
+    """Issue 22: each page takes under 100 ms and is under 150 kB."""
+    size = ("--documents", "2000", "--urls", "8000", "--sources", "40", "--turns", "1")
+    figures = run_bench("pages", *size)
+    pages = [figure for key, figure in figures.items() if key.startswith("page:")]
+    assert len(pages) > 50
+    assert not [figure["what"] for figure in pages if "status" in figure["note"] or "larger" in figure["note"]]
+    assert figures["fill"]["note"].startswith("2,000 documents, 8,000 URLs, 40 sources")
+
+
 def small_corpora(folder: Path) -> Path:
     """Make small corpora with the layout of the real ones."""
     tests = folder / "trafilatura-eval" / "tests"
