@@ -217,7 +217,8 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "lock_expired_claims": (NOW, 500),
         "lock_expired_hosts": (NOW, 500),
         "find_forgotten_hosts": ("h2", 100),
-        "list_queued": (False, None, None, 0, 50, NOW, FOREVER),
+        "choose_queued_urls": (False, None, None, 0, 50),
+        "describe_urls": (ids, NOW, FOREVER),
     }
     complaints = {}
     for name, arguments in questions.items():

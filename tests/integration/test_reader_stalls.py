@@ -111,10 +111,15 @@ async def test_no_reader_stalls_the_others(api: Api) -> None:
 
 
 async def test_sources_come_in_pages(api: Api) -> None:
-    names, offset, pages = [], 0, 0
-    while offset is not None:
-        _, listed = await api.get(f"/sources?offset={offset}")
+    names, query, pages = [], "", 0
+    while query is not None:
+        _, listed = await api.get(f"/sources{query}")
         names += [row["name"] for row in listed["sources"]]
-        offset, pages = listed["next"], pages + 1
+        query = f"?after={listed['next']}" if listed["next"] else None
+        pages += 1
     assert (len(names), len(set(names)), pages) == (SOURCES + 1, SOURCES + 1, 11)
-    assert (await api.get("/sources?offset=5001"))[1] == {"sources": [], "next": None}
+    assert listed["total"] == sum(listed["health"].values()) == SOURCES + 1
+    _, past = await api.get("/sources?after=disabled:zzzz")
+    assert (past["sources"], past["next"]) == ([], None)
+    for wrong in ("500", "failing", "ill:a", "failing:"):
+        assert (await api.get(f"/sources?after={wrong}"))[0] == 422

@@ -177,10 +177,12 @@ async def test_hand_offs_are_rolled_back_alone_and_applied_again_on_request(data
     assert [step.name for step in await migrate.down_only(database, "handoffs")] == ["handoffs"]
     gone = before - await objects(database)
     assert {name for name in gone if not name.startswith("relation ")} == {
+        "function count_handoffs",
         "function update_ingestion_handoff_timestamp",
         "trigger trg_update_ingestion_handoff_timestamp",
     }
-    assert all(name.startswith("relation ingestion_handoffs") for name in gone if name.startswith("relation "))
+    of_handoffs = ("relation ingestion_handoffs", "relation handoff_counts")
+    assert all(name.startswith(of_handoffs) for name in gone if name.startswith("relation "))
     assert await migrate.down_only(database, "handoffs") == []
 
     await migrate.require_current(database)

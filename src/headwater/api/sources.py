@@ -11,29 +11,20 @@ from headwater.app.operations import Operations
 from headwater.core.errors import BadRequest
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
-from headwater.core.record import LARGEST_ID, record
+from headwater.core.record import record
 from headwater.core.source import Method
 from headwater.discovery.operations import RunRecord
 from headwater.discovery.source_operations import AddedSource, DiscoveredSources, LiveSourceOperations, describe_added
 from headwater.discovery.trial import TrialResult
 from headwater.documents.upkeep import PurgeBegun, UpkeepOperations
-from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
+from headwater.sources.health import SourceDetails, SourceHealth
 from headwater.sources.kinds.site import IngestionMode
-from headwater.sources.operations import EditedSource, ImportedSources
+from headwater.sources.operations import EditedSource, ImportedSources, SourceFilter, SourcePage
 
 _TAG = "sources"
 
 Name = Annotated[str, Path(description="The name of a source.")]
 Format = Annotated[Literal["yaml", "opml"], Query(alias="format", description="opml has only the feeds.")]
-
-
-@record
-class Sources:
-    """Sources, the worst health first."""
-
-    sources: list[SourceSummary]
-    next: int | None
-    """The `offset` of the next page; null on the last page."""
 
 
 @record
@@ -133,12 +124,10 @@ def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
         category: str | None = None,
         name: Annotated[str | None, Query(description="A part of the name.")] = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 500,
-        offset: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
-    ) -> Sources:
+        after: Annotated[str | None, Query(max_length=100, description="The `next` of the page before.")] = None,
+    ) -> SourcePage:
         """List the sources with their health, the worst first."""
-        found = await sources.list_sources(health=health, category=category, name=name)
-        end = offset + limit
-        return Sources(found[offset:end], end if end < len(found) else None)
+        return await sources.list_page(SourceFilter(category, health, name), limit=limit, after=after)
 
     @app.post("/sources", tags=[_TAG], status_code=201)
     async def add(new: NewSource) -> AddedSource:

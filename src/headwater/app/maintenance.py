@@ -4,6 +4,7 @@ Also the clock role.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ import structlog
 
 from headwater.core.errors import HandoffsMissing
 from headwater.core.waiting import wait_for
-from headwater.db import canonical, changes, deletions, frontier, handoffs, runs, sources
+from headwater.db import canonical, changes, deletions, frontier, handoffs, jobs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
@@ -105,6 +106,8 @@ class MaintenanceRole:
             self._watch_pages,
             lambda: transact(frontier.merge_frontier_counts),
             lambda: transact(deletions.merge_source_sizes),
+            lambda: transact(jobs.merge_job_counts),
+            self._merge_handoff_counts,
             self._delete_expired,
             lambda: remove_unused_files(self.context),
             self._purge,
@@ -131,6 +134,10 @@ class MaintenanceRole:
         if abandoned := await HandoffRunner(self.context).execute_abandoned():
             log.warning("handoffs.abandoned_executed", handoffs=abandoned)
         await promote_successors(self.context.database, self.context.clock.now())
+
+    async def _merge_handoff_counts(self) -> None:
+        with contextlib.suppress(HandoffsMissing):
+            await self.context.database.transact(handoffs.merge_handoff_counts)
 
     async def _wake_hosts(self) -> None:
         if woken := await self._sweeper.sweep():

@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
@@ -52,5 +53,9 @@ def _read_docstrings(cls: type) -> Iterator[tuple[str, str]]:
 
 def extend(base: Any, cls: type[T], **more: Any) -> T:
     """Return a record of a class from the fields that it shares with `base`, and more. A value in `more` wins."""
-    shared = {field.name for field in fields(base)} & {field.name for field in fields(cls)}  # type: ignore[arg-type]
-    return cls(**{name: getattr(base, name) for name in shared} | more)
+    return cls(**{name: getattr(base, name) for name in _find_shared(type(base), cls)} | more)  # type: ignore[arg-type]
+
+
+@cache
+def _find_shared(base: Any, cls: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(base)) & frozenset(field.name for field in fields(cls))

@@ -51,14 +51,19 @@ class MissingItem:
 
 
 async def count_complete(connection: Connection, day: date, source: str | None) -> list[SourceCompleteness]:
-    """Count the items of a day by source, those with the most missing pages first."""
+    """Count the items of a day by source, those with the most missing pages first. Must run inside a transaction."""
+    await connection.execute(query("plan_for_values"))
     return [SourceCompleteness(**row) for row in await connection.fetch(query("count_complete"), day, source)]
 
 
 async def list_missing(
     connection: Connection, day: date, source: str | None, *, after: tuple[str, str] | None, limit: int
 ) -> list[MissingItem]:
-    """List the items of a day whose page is not stored, by source and id, after a position."""
+    """List the items of a day whose page is not stored, by source and id, after a position.
+
+    Must run inside a transaction.
+    """
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("list_missing"), day, source, *(after or (None, None)), limit)
     return [
         MissingItem(

@@ -15,10 +15,12 @@ from headwater.core.frontier import (
     UrlStatus,
 )
 from headwater.core.lease import Lease
+from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db import sources
 from headwater.db.hosts import FOREVER, read_host_record
 from headwater.db.pool import Connection
+from headwater.db.sources import find_source_id
 from headwater.db.sql import query
 
 _CLAIM_COLUMNS = ("url_id", "url", "source_id", "priority", "subpath", "depth", "hops", "etag", "last_modified")
@@ -211,15 +213,32 @@ async def list_urls(
     connection: Connection, filters: UrlFilter, *, now: datetime, after: int = 0, limit: int
 ) -> list[UrlLine]:
     """List URLs by id. Must run inside a transaction."""
-    await connection.execute(query("plan_for_values"))  # each mix of filters finds an index of its own
-    status, scope = filters.status, (filters.host, filters.source, after, limit, now, FOREVER)
-    if status in (FrontierStatus.PENDING, FrontierStatus.FETCHING):
-        if filters.reason is not None:
-            return []  # only an ended URL has a reason
-        rows = await connection.fetch(query("list_queued"), status == FrontierStatus.FETCHING, *scope)
-    else:
-        rows = await connection.fetch(query("list_urls"), status, filters.reason, *scope)
+    ids = await _choose_urls(connection, filters, after, limit)
+    rows = await connection.fetch(query("describe_urls"), ids, now, FOREVER) if ids else []
     return [UrlLine(**{**row, "status": FrontierStatus(row["status"])}) for row in rows]
+
+
+async def _choose_urls(connection: Connection, filters: UrlFilter, after: int, limit: int) -> list[int]:
+    await connection.execute(query("plan_for_values"))  # each mix of filters finds an index of its own
+    status, reason, host = filters.status, filters.reason, filters.host
+    source = await find_source_id(connection, filters.source)
+    is_queued = status in (FrontierStatus.PENDING, FrontierStatus.FETCHING)
+    stored = FrontierStatus.PENDING if is_queued else status
+    if is_queued and reason is not None:
+        return []  # only an ended URL has a reason
+    if source and stored and not await connection.fetchval(query("count_urls_of_source"), source, stored):
+        return []
+    if is_queued:
+        is_fetching = status == FrontierStatus.FETCHING
+        rows = await connection.fetch(query("choose_queued_urls"), is_fetching, host, source, after, limit)
+    elif host is None and reason != Reason.STORED and (reason or status == FrontierStatus.DEAD):
+        if source is None:
+            rows = await connection.fetch(query("choose_ended_urls"), status, reason, after, limit)
+        else:
+            rows = await connection.fetch(query("choose_ended_urls_of_source"), status, reason, source, after, limit)
+    else:
+        rows = await connection.fetch(query("choose_urls"), status, reason, host, source, after, limit)
+    return [row["id"] for row in rows]
 
 
 async def retry_urls(connection: Connection, url_ids: Collection[int], priority: int, now: datetime) -> set[int]:
@@ -292,8 +311,9 @@ async def count_leased_urls(connection: Connection) -> int:
 
 
 async def merge_frontier_counts(connection: Connection) -> None:
-    """Merge the rows of the URL counts, which each change adds to."""
+    """Merge the rows of the URL counts, which each change adds to. Must run inside a transaction."""
     await connection.execute(query("merge_frontier_counts"))
+    await connection.execute(query("merge_source_urls"))
 
 
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ParamSpec, TypeVar
@@ -17,6 +17,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db.jobs import ItemPayload, JobStatus, RunItemFilter
 from headwater.db.pool import Connection
+from headwater.db.sources import find_source_id
 from headwater.db.sql import query, to_columns, to_record
 
 P = ParamSpec("P")
@@ -177,10 +178,21 @@ async def requeue_handoffs(connection: Connection, ids: Collection[int]) -> list
 
 @requires_table
 async def list_handoffs(
-    connection: Connection, only: HandoffFilter, *, limit: int, offset: int = 0
+    connection: Connection, only: HandoffFilter, *, limit: int, offset: int = 0, before: int | None = None
 ) -> tuple[list[Handoff], int]:
     """List hand-offs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_for_values"))
-    rows = await connection.fetch(query("list_handoffs"), *astuple(only), limit, offset)
-    total = await connection.fetchval(query("count_handoffs"), *astuple(only))
+    source = await find_source_id(connection, only.source)
+    chosen = source, only.status, only.scrape_run_id, only.handoff_id
+    rows = await connection.fetch(query("list_handoffs"), *chosen, before, limit, offset)
+    if only.scrape_run_id is None and only.handoff_id is None:
+        total = await connection.fetchval(query("count_handoffs"), source, only.status)
+    else:
+        total = await connection.fetchval(query("count_handoffs_of"), *chosen)
     return [to_record(Handoff, row) for row in rows], total
+
+
+@requires_table
+async def merge_handoff_counts(connection: Connection) -> None:
+    """Merge the rows of the counts. Must run inside a transaction."""
+    await connection.execute(query("merge_handoff_counts"))

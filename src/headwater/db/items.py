@@ -288,7 +288,11 @@ class DayPosition(NamedTuple):
 async def read_day(
     connection: Connection, day: date, only: DayFilter, limit: int | None = None, after: DayPosition | None = None
 ) -> tuple[list[DayItem], DayPosition | None]:
-    """Return the NEW and LATEST items of a day that follow a position, and the position of the last of a full page."""
+    """Return the NEW and LATEST items of a day that follow a position, and the position of the last of a full page.
+
+    Must run inside a transaction.
+    """
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(
         query("read_day"),
         day,
@@ -300,13 +304,17 @@ async def read_day(
     if not found or len(found) != limit:
         return found, None
     last = found[-1]
-    moment = last.updated_at or last.published_at
+    moment = last.updated_at if last.bucket == "LATEST" else last.published_at
     assert moment is not None, "a date puts an item into a day"
     return found, DayPosition(last.source, last.bucket, moment, rows[-1]["item_id"])
 
 
 async def count_day(connection: Connection, day: date, only: DayFilter, *, most_topics: int) -> DayFacets:
-    """Count the items of a day by source and category, and the topics of its newest items, the largest counts first."""
+    """Count the items of a day by source and category, and the topics of its newest items, the largest counts first.
+
+    Must run inside a transaction.
+    """
+    await connection.execute(query("plan_for_values"))
     rows = await connection.fetch(query("count_day"), day, *_list_values(only), most_topics, TOPICS_OF_ITEMS)
     by_facet: dict[str, list[ItemCount]] = {"source": [], "topic": []}
     categories: dict[str, list[ItemCount]] = {}

@@ -1,7 +1,7 @@
 """Typed functions over queries/jobs.sql, and the records of jobs. A trigger of the schema settles jobs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -9,6 +9,7 @@ from headwater.core.reasons import Reason
 from headwater.core.record import record
 from headwater.db import frontier
 from headwater.db.pool import Connection
+from headwater.db.sources import find_source_id
 from headwater.db.sql import query, to_columns, to_record
 
 
@@ -169,14 +170,31 @@ async def list_failed_ids(connection: Connection, only: JobFilter, *, after: int
     return [row["job_id"] for row in rows]
 
 
-async def list_jobs(connection: Connection, only: JobFilter, *, limit: int, offset: int = 0) -> tuple[list[Job], int]:
+async def list_jobs(
+    connection: Connection, only: JobFilter, *, limit: int, offset: int = 0, before: int | None = None
+) -> tuple[list[Job], int]:
     """List jobs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_for_values"))
+    source = await find_source_id(connection, only.source)
     is_fetching = {"running": True, "queued": False}.get(only.status or "")
-    stored = replace(only, status=JobStatus.QUEUED) if is_fetching else only
-    rows = await connection.fetch(query("list_jobs"), *astuple(stored), is_fetching, limit, offset)
-    total = await connection.fetchval(query("count_jobs"), *astuple(stored), is_fetching)
+    status = JobStatus.QUEUED if is_fetching else only.status
+    if only.reason is not None and status is None:
+        status = JobStatus.FAILED  # only a failed job has a reason
+    chosen = source, status, only.scrape_run_id, only.reason, only.reference_id, only.job_id, is_fetching
+    rows = await connection.fetch(query("list_jobs"), *chosen, before, limit, offset)
+    if only.scrape_run_id is None and only.reference_id is None and only.job_id is None:
+        total = await connection.fetchval(query("count_jobs"), source, status, only.reason)
+        if is_fetching is not None:
+            fetching = await connection.fetchval(query("count_fetching_jobs"), source) if total else 0
+            total = fetching if is_fetching else max(0, total - fetching)
+    else:
+        total = await connection.fetchval(query("count_jobs_of"), *chosen)
     return [to_record(Job, row) for row in rows], total
+
+
+async def merge_job_counts(connection: Connection) -> None:
+    """Merge the rows of the counts. Must run inside a transaction."""
+    await connection.execute(query("merge_job_counts"))
 
 
 async def count_unsettled_jobs(connection: Connection, limit: int) -> tuple[int, int]:

@@ -170,9 +170,11 @@ async def run_under_way(connection: Connection, source_id: int) -> tuple[int, da
 
 async def list_runs(connection: Connection, only: RunFilter, limit: int = 50) -> list[RunRecord]:
     """List runs, newest first."""
-    rows = await connection.fetch(
-        query("list_runs"), only.source, only.status, only.day, only.before, only.run_id, limit
-    )
+    async with connection.transaction():
+        await connection.execute(query("plan_for_values"))
+        source = await sources.find_source_id(connection, only.source)
+        chosen = source, only.status, only.day, only.before, only.run_id
+        rows = await connection.fetch(query("list_runs"), *chosen, limit)
     types = (("trigger", Trigger), ("status", RunStatus))
     return [RunRecord(**row | {name: read(row[name]) for name, read in types}) for row in map(dict, rows)]
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 import msgspec
@@ -86,6 +86,17 @@ class SourceRow(PollState):
     documents: int
 
 
+class SourceState(NamedTuple):
+    """What a list needs of each source: `settings` is JSON, and `is_well` means on time if the settings can be used."""
+
+    id: int
+    name: str
+    kind: str
+    settings: str
+    category: str
+    is_well: bool
+
+
 @record
 class SourceItem:
     """One of the newest items of a source."""
@@ -160,6 +171,13 @@ async def get_source(connection: Connection, name: str) -> Source | None:
     return _read_source(row) if row else None
 
 
+async def find_source_id(connection: Connection, name: str | None) -> int | None:
+    """Return the id of a source, also of a removed one: 0, which no source has, if none has the name. None for None."""
+    if name is None:
+        return None
+    return await connection.fetchval(query("find_source_id"), make_storable(name)) or 0
+
+
 async def require_source(connection: Connection, name: str) -> Source:
     """Return a source by name. Raises OperatorError if there is none."""
     if source := await get_source(connection, name):
@@ -193,15 +211,23 @@ async def find_removed_names(connection: Connection, names: Collection[str]) -> 
     return {row["name"] for row in await connection.fetch(query("find_removed_names"), list(names))}
 
 
-async def list_sources(connection: Connection, name: str | None = None) -> list[SourceRow]:
-    """List all sources, or the one of a name."""
-    rows = await connection.fetch(query("list_sources"), make_storable(name) if name is not None else None)
+async def list_sources(
+    connection: Connection, name: str | None = None, *, ids: Collection[int] | None = None
+) -> list[SourceRow]:
+    """List all sources, the one of a name, or those of some ids."""
+    storable = make_storable(name) if name is not None else None
+    rows = await connection.fetch(query("list_sources"), storable, list(ids) if ids is not None else None)
     return [SourceRow(**row) for row in rows]
 
 
-async def list_methods(connection: Connection, source_id: int | None = None) -> list[MethodRow]:
-    """List the methods of all sources, or of one."""
-    rows = await connection.fetch(query("list_methods"), source_id)
+async def list_source_states(connection: Connection, now: datetime, quiet: timedelta) -> list[SourceState]:
+    """List all sources. One that is well was read without a flaw, and had something new within `quiet`."""
+    return [SourceState(*row.values()) for row in await connection.fetch(query("list_source_states"), now, quiet)]
+
+
+async def list_methods(connection: Connection, ids: Collection[int] | None = None) -> list[MethodRow]:
+    """List the methods of all sources, or of some."""
+    rows = await connection.fetch(query("list_methods"), list(ids) if ids is not None else None)
     return [MethodRow(**{**row, "method": Method(row["method"])}) for row in rows]
 
 

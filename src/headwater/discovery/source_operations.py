@@ -263,7 +263,7 @@ class LiveSourceOperations(SourceOperations):
             await sources.lock_source(connection, claim.source.name)
             if await sources.delete_unused_source(connection, source_id):
                 return False
-            if any(method.last_success_at for method in await sources.list_methods(connection, source_id)):
+            if any(method.last_success_at for method in await sources.list_methods(connection, [source_id])):
                 return False
             await sources.mark_source_removed(connection, source_id, self.context.clock.now())
             return True
@@ -281,7 +281,7 @@ class LiveSourceOperations(SourceOperations):
         """Start the run of a sync. The caller executes it."""
         async with self.context.database.connection() as connection:
             source = await sources.require_source(connection, name)
-            methods = [row.method for row in await sources.list_methods(connection, source.id)]
+            methods = [row.method for row in await sources.list_methods(connection, [source.id])]
             chosen = _choose_method(source, methods, method)
         await self.rescue(self.context)  # no other process may do it
         day = self._get_last_day(source) if chosen is Method.FEED else None
@@ -309,7 +309,7 @@ class LiveSourceOperations(SourceOperations):
                 raise BadRequest(f"since: {since} is in the future.")
             moment, _ = bounds(max(since, EARLIEST_DAY), timezone)
             if not await sources.request_backfill(connection, source.id, moment, self.context.clock.now()):
-                methods = await sources.list_methods(connection, source.id)
+                methods = await sources.list_methods(connection, [source.id])
                 if any(row.method is Method.SITEMAP for row in methods):
                     raise await explain_busy(self.context, source)
                 raise BadRequest(_explain_no_backfill(source, since))

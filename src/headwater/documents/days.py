@@ -149,7 +149,7 @@ class DayOperations:
         wanted = wanted or of_page
         if wanted:
             self._check_range(wanted)
-        async with self.context.database.connection() as connection:
+        async with self.context.database.connection() as connection, connection.transaction():
             only = await prepare_filter(connection, only or DayFilter())
             dated = await self._find_dated(connection, only)
             day = wanted or await self._find_latest(connection, dated, only.source)
@@ -162,7 +162,7 @@ class DayOperations:
     async def count(self, day: date, only: DayFilter | None = None) -> DayCounts:
         """Count the items of a day by source, category and topic."""
         self._check_range(day)
-        async with self.context.database.connection() as connection:
+        async with self.context.database.connection() as connection, connection.transaction():
             only = await prepare_filter(connection, only or DayFilter())
             facets = await items.count_day(connection, day, only, most_topics=_MOST_TOPICS)
         new, latest = (sum(getattr(one, bucket) for one in facets.sources) for bucket in ("new", "latest"))
@@ -171,7 +171,7 @@ class DayOperations:
     async def measure(self, day: date, *, source: str | None = None) -> DayCompleteness:
         """Measure whether a day is complete: the items that sources list, and those whose page is stored."""
         self._check_range(day)
-        async with self.context.database.connection() as connection:
+        async with self.context.database.connection() as connection, connection.transaction():
             only = await prepare_filter(connection, DayFilter(source))
             found = await completeness.count_complete(connection, day, only.source)
             states = await self._read_states(connection, await self._find_dated(connection, only), day)
@@ -186,7 +186,7 @@ class DayOperations:
         position = _MISSING_CURSOR.fullmatch(after) if after is not None else None
         if after is not None and position is None:
             raise _bad_cursor()
-        async with self.context.database.connection() as connection:
+        async with self.context.database.connection() as connection, connection.transaction():
             only = await prepare_filter(connection, DayFilter(source))
             found = await completeness.list_missing(
                 connection, day, only.source, after=(position[1], position[2]) if position else None, limit=limit

@@ -354,8 +354,8 @@ async def _require_reason(connection: Connection, reason: str, status: str | Non
 
 
 async def _require_source(connection: Connection, name: str, advice: str = "") -> None:
-    names = [source.name for source in await sources.get_all_sources(connection)]
-    if name not in names:
+    if await sources.get_source(connection, name) is None:
+        names = [source.name for source in await sources.get_all_sources(connection)]
         raise OperatorError(
             f"There is no source named {redact(name)}. There are {_join(names)}.{advice}", reason=Reason.UNKNOWN_SOURCE
         )

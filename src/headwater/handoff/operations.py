@@ -71,13 +71,15 @@ class HandoffOperations:
 
     context: DatabaseContext
 
-    async def list_handoffs(self, only: HandoffFilter, *, limit: int = 50, offset: int = 0) -> HandoffPage:
-        """List hand-offs, the newest first."""
+    async def list_handoffs(
+        self, only: HandoffFilter, *, limit: int = 50, offset: int = 0, before: int | None = None
+    ) -> HandoffPage:
+        """List hand-offs, the newest first, before an id if it is given."""
         _require("status", only.status, tuple(HandoffStatus))
 
         async def work(connection: Connection) -> HandoffPage:
             await _require_source(connection, only.source)
-            found, total = await handoffs.list_handoffs(connection, only, limit=limit, offset=offset)
+            found, total = await handoffs.list_handoffs(connection, only, limit=limit, offset=offset, before=before)
             return HandoffPage(found, total, limit, offset)
 
         return await self.context.database.transact(work)
@@ -103,15 +105,17 @@ class HandoffOperations:
             )
         return await self.get_handoff(handoff_id)
 
-    async def list_jobs(self, only: JobFilter, *, limit: int = 50, offset: int = 0) -> JobPage:
-        """List jobs, the newest first."""
+    async def list_jobs(
+        self, only: JobFilter, *, limit: int = 50, offset: int = 0, before: int | None = None
+    ) -> JobPage:
+        """List jobs, the newest first, before an id if it is given."""
         _require("status", only.status, tuple(JobStatus))
         _require("reason", only.reason, tuple(Reason))
         storable = replace(only, reference_id=make_storable(only.reference_id) if only.reference_id else None)
 
         async def work(connection: Connection) -> JobPage:
             await _require_source(connection, only.source)
-            found, total = await jobs.list_jobs(connection, storable, limit=limit, offset=offset)
+            found, total = await jobs.list_jobs(connection, storable, limit=limit, offset=offset, before=before)
             return JobPage(found, total, limit, offset)
 
         return await self.context.database.transact(work)

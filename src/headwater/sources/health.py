@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 
 _LATE_AFTER = timedelta(minutes=5)
-_SILENT_AFTER = timedelta(days=7)
+SILENT_AFTER = timedelta(days=7)
 _SILENT_GAPS = 10
 _SILENT_WITHOUT_GAP = timedelta(days=30)
 _OUR_FAILURES = timedelta(days=1)
@@ -45,7 +46,10 @@ class SourceHealth(StrEnum):
     @property
     def rank(self) -> int:
         """The place in a list that has the worst first."""
-        return list(SourceHealth).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {health: rank for rank, health in enumerate(SourceHealth)}
 
 
 @record
@@ -153,7 +157,7 @@ def assess_health(history: PollHistory, now: datetime, check_interval: timedelta
     # After the last good poll, no one can know whether there was something new.
     silence = (history.last_success_at or history.added_at) - (history.last_new_at or history.added_at)
     gap = history.usual_gap
-    if silence > (_SILENT_WITHOUT_GAP if gap is None else max(_SILENT_AFTER, gap * _SILENT_GAPS)):
+    if silence > (_SILENT_WITHOUT_GAP if gap is None else max(SILENT_AFTER, gap * _SILENT_GAPS)):
         usual = f" Usually it has an item every {format_duration(gap)}." if gap else ""
         why = f"It has had no new item for {format_duration(silence)}.{usual} Its polls succeed."
         return HealthReport(SourceHealth.SILENT, why)
@@ -216,8 +220,14 @@ def summarize_source(
 
 def configure_or_explain(row: SourceRow) -> Kind | str:
     """Return the kind of a source, or why its settings cannot work."""
+    return configure_json(row.name, row.kind, msgspec.json.encode(row.settings))
+
+
+@lru_cache(maxsize=16_384)  # each list of sources configures all sources
+def configure_json(name: str, kind: str, settings: bytes | str) -> Kind | str:
+    """Return the kind of a source whose settings are JSON, or why its settings cannot work."""
     try:
-        return configure(row.name, row.kind, row.settings)
+        return configure(name, kind, msgspec.json.decode(settings))
     except HeadwaterError as error:
         return str(error)
 

@@ -23,7 +23,7 @@ from headwater.db.pool import Connection
 from headwater.db.purge import find_name_in_purge
 from headwater.frontier.retry import retry_all
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary, configure_or_explain, summarize_source
+from headwater.sources.health import SourceDetails, SourceSummary, configure_or_explain
 from headwater.sources.import_export import (
     ImportCandidate,
     RefusedSource,
@@ -34,13 +34,15 @@ from headwater.sources.import_export import (
     read_source_list,
 )
 from headwater.sources.kind import Kind
+from headwater.sources.listing import SourceFilter as SourceFilter
+from headwater.sources.listing import SourcePage as SourcePage
+from headwater.sources.listing import list_page, summarize
 from headwater.sources.registry import get_kind, prepare_settings
 
 _URL_BATCH = 2000
 _IMPORT_BATCH = 500
 _READ_SECONDS = 60.0
 _ITEMS_SHOWN = 5
-_SUMMARIES_AT_ONCE = 200
 _AFTER_FEED = timedelta(minutes=1)
 # A change of these settings does not change what a source reads, so the source keeps its state.
 _KEEP_STATE = frozenset(Kind.__struct_fields__) | {
@@ -102,19 +104,20 @@ class SourceOperations:
     async def list_sources(
         self, *, category: str | None = None, health: str | None = None, name: str | None = None
     ) -> list[SourceSummary]:
-        """List sources, the worst health first. `name` is a part of the name."""
-        if health is not None and health not in tuple(SourceHealth):
-            raise BadRequest(f"There is no health {redact(health)!r}: choose one of {', '.join(SourceHealth)}.")
-        rows = await self._summarize()
-        if category is not None:
-            rows = [row for row in rows if f"{row.category}/".startswith(f"{category.strip('/')}/")]
-        part = (name or "").lower()
-        chosen = [row for row in rows if health in (None, row.health) and part in row.name]
-        return sorted(chosen, key=lambda row: (row.health.rank, row.name))
+        """List all sources that match, the worst health first. `name` is a part of the name."""
+        only = SourceFilter(category, health, name)
+        chosen = [row for row in await summarize(self.context) if only.admits(row.name, row.category)]
+        return sorted(
+            (row for row in chosen if health in (None, row.health)), key=lambda row: (row.health.rank, row.name)
+        )
+
+    async def list_page(self, only: SourceFilter, *, limit: int = 50, after: str | None = None) -> SourcePage:
+        """List a page of sources, the worst health first."""
+        return await list_page(self.context, only, limit, after)
 
     async def show(self, name: str) -> SourceDetails:
         """Return everything that is known about a source."""
-        rows = await self._summarize(name)
+        rows = await summarize(self.context, name=name)
         if not rows:
             raise sources.unknown_source(name)
         (row,) = rows
@@ -130,22 +133,6 @@ class SourceOperations:
             urls={status: urls.get(status, 0) for status in ("pending", "fetched", "dead")},
             last_items=items,
         )
-
-    async def _summarize(self, name: str | None = None) -> list[SourceSummary]:
-        context = self.context
-        async with context.database.connection() as connection:
-            rows = await sources.list_sources(connection, name)
-            methods: dict[int, list[sources.MethodRow]] = {}
-            for method in await sources.list_methods(connection, rows[0].id if name is not None and rows else None):
-                methods.setdefault(method.source_id, []).append(method)
-        now, check_interval = context.clock.now(), timedelta(seconds=context.settings.poll_check_seconds)
-        summaries = []
-        for number, row in enumerate(rows):
-            if number % _SUMMARIES_AT_ONCE == 0:
-                await asyncio.sleep(0)  # other requests are answered meanwhile
-            own = methods.get(row.id, ())
-            summaries.append(summarize_source(row, own, now, check_interval, context.settings.timezone))
-        return summaries
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. The running poller polls it when it is due: at once, or at its schedule."""

@@ -12,7 +12,7 @@ from headwater.web.view import View
 _LINES = 50
 Text = Annotated[str, Query(max_length=300)]
 Field = Annotated[str, Form(max_length=300)]
-Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+Before = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
 Run = Annotated[str, Query(pattern="^[0-9]{0,18}$")]
 
 
@@ -27,11 +27,11 @@ def _add_handoffs(app: FastAPI, view: View) -> None:
 
     @app.get("/handoffs")
     async def show(
-        request: Request, source: Text = "", status: HandoffStatus | None = None, run: Run = "", offset: Offset = 0
+        request: Request, source: Text = "", status: HandoffStatus | None = None, run: Run = "", before: Before = None
     ) -> Response:
         chosen = {"source": source.strip(), "status": status or "", "run": run}
         only = HandoffFilter(chosen["source"] or None, status, int(run) if run else None)
-        page = await handoffs.list_handoffs(only, limit=_LINES, offset=offset)
+        page = await handoffs.list_handoffs(only, limit=_LINES, before=before)
 
         def link(**changes: object) -> str:
             return request.url.path + query_string(**(chosen | changes))
@@ -45,8 +45,8 @@ def _add_handoffs(app: FastAPI, view: View) -> None:
             used=any(chosen.values()),
             statuses=list(HandoffStatus),
             link=link,
-            first=link() if offset else "",
-            next=link(offset=offset + _LINES) if offset + len(page.handoffs) < page.total else "",
+            first=link() if before else "",
+            next=link(before=page.handoffs[-1].handoff_id) if len(page.handoffs) == _LINES else "",
         )
 
     @app.post("/handoffs/{handoff_id}/retry")
@@ -65,11 +65,11 @@ def _add_jobs(app: FastAPI, view: View) -> None:
         status: JobStatus | None = None,
         reason: Text = "",
         run: Run = "",
-        offset: Offset = 0,
+        before: Before = None,
     ) -> Response:
         chosen = {"source": source.strip(), "status": status or "", "reason": reason.strip(), "run": run}
         only = JobFilter(chosen["source"] or None, status, int(run) if run else None, chosen["reason"] or None)
-        page = await handoffs.list_jobs(only, limit=_LINES, offset=offset)
+        page = await handoffs.list_jobs(only, limit=_LINES, before=before)
 
         def link(**changes: object) -> str:
             return request.url.path + query_string(**(chosen | changes))
@@ -85,8 +85,8 @@ def _add_jobs(app: FastAPI, view: View) -> None:
             # One retry needs a filter, and only failed jobs can be retried.
             may_retry=status in (None, JobStatus.FAILED) and any((chosen["source"], chosen["reason"], run)),
             link=link,
-            first=link() if offset else "",
-            next=link(offset=offset + _LINES) if offset + len(page.jobs) < page.total else "",
+            first=link() if before else "",
+            next=link(before=page.jobs[-1].job_id) if len(page.jobs) == _LINES else "",
         )
 
     @app.post("/jobs/retry")

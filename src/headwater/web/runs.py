@@ -1,5 +1,6 @@
 """The pages of runs, and of the completeness of a day: expected, got, and each missing item with its reason."""
 
+import asyncio
 from datetime import date, timedelta
 from typing import Annotated
 
@@ -86,8 +87,10 @@ def _add_completeness(app: FastAPI, view: View) -> None:
         after: Annotated[str | None, Query(max_length=200)] = None,
     ) -> Response:
         today = day_of(view.now(), operations.settings.timezone)
-        found = await operations.days.measure(day or today, source=source or None)
-        missing = await operations.days.list_missing(found.day, source=source or None, limit=_LINES, after=after)
+        found, missing = await asyncio.gather(
+            operations.days.measure(day or today, source=source or None),
+            operations.days.list_missing(day or today, source=source or None, limit=_LINES, after=after),
+        )
         ids = [state.run_id for state in found.days if state.run_id is not None][:_MOST_RUNS]
         path = f"/ui/completeness/{found.day}"
         return view.page(

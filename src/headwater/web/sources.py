@@ -1,6 +1,5 @@
 """The pages of sources: the list by health, a source with its polls and runs, its settings, and its removal."""
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from headwater.core.source import Method
 from headwater.discovery.operations import RunFilter
 from headwater.history.sources import describe_event
 from headwater.sources.health import SourceDetails, SourceHealth
-from headwater.sources.operations import EditedSource
+from headwater.sources.operations import EditedSource, SourceFilter
 from headwater.web.history import draw_items, draw_source, format_lag
 from headwater.web.setting_text import format_setting, parse_setting
 from headwater.web.texts import count, query_string
@@ -25,7 +24,6 @@ _LINES = 50
 _RUNS = 8
 _MOST_PROBLEMS = 20
 _LONGEST = 200
-_MOST_OFFSET = 1_000_000
 Text = Annotated[str, Query(max_length=_LONGEST)]
 
 
@@ -45,13 +43,12 @@ def _add_list(app: FastAPI, view: View) -> None:
         health: SourceHealth | None = None,
         category: Text = "",
         name: Text = "",
-        after: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
+        after: Annotated[str | None, Query(max_length=100)] = None,
     ) -> Response:
         chosen = {"health": health or "", "category": category, "name": name.strip()}
-        found = await view.operations.sources.list_sources(category=category or None, name=name.strip() or None)
-        matching = [row for row in found if health in (None, row.health)]
-        end = after + _LINES
-        trends = await view.operations.history.sources.list_trends([row.name for row in matching[after:end]])
+        only = SourceFilter(category or None, health, name.strip() or None)
+        page = await view.operations.sources.list_page(only, limit=_LINES, after=after)
+        trends = await view.operations.history.sources.list_trends([row.name for row in page.sources])
 
         def link(**changes: object) -> str:
             return request.url.path + query_string(**(chosen | changes))
@@ -59,18 +56,17 @@ def _add_list(app: FastAPI, view: View) -> None:
         return view.page(
             request,
             "sources.html",
-            rows=matching[after:end],
+            rows=page.sources,
             trends=trends,
             draw_items=draw_items,
             format_lag=format_lag,
-            total=len(matching),
-            healths=Counter(row.health for row in found),
+            healths=page.health,
             order=list(SourceHealth),
-            all=len(found),
+            all=sum(page.health.values()),
             chosen=chosen,
             link=link,
             first=link() if after else "",
-            next=link(after=end) if end < len(matching) else "",
+            next=link(after=page.next) if page.next else "",
         )
 
     @app.get("/sources.yaml")

@@ -1,5 +1,6 @@
 """The pages of news: the NEW and LATEST items of a day, and the changes since this browser last looked."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from itertools import groupby
@@ -48,8 +49,9 @@ def _add_days(app: FastAPI, view: View) -> None:
         chosen = {"source": source, "category": category, "topic": topic, "bucket": bucket}
         only = DayFilter(source or None, category or None, topic or None, bucket=bucket or None)
         today = day_of(view.now(), view.operations.settings.timezone)
-        shown = await days.day(day or today, only, limit=_LINES, after=after)
-        counts = await days.count(shown.day, only)
+        shown, counts = await asyncio.gather(
+            days.day(day or today, only, limit=_LINES, after=after), days.count(day or today, only)
+        )
         path = request.url.path
 
         def link(**changes: str) -> str:

@@ -204,9 +204,34 @@ CREATE TABLE frontier_counts (
     urls    bigint NOT NULL
 );
 
+-- The same for the URLs of each source and status. There is no foreign key, as in `url_frontier`.
+CREATE TABLE source_urls (
+    source_id  int NOT NULL,
+    status     text NOT NULL,
+    urls       bigint NOT NULL
+);
+CREATE INDEX source_urls_source ON source_urls (source_id);
+
+-- The ended URLs with another reason than `stored`: these are listed by reason, and few. Indexes of `url_frontier` with a reason
+-- would slow down the end of each fetch. Triggers keep these rows.
+CREATE TABLE ended_urls (
+    url_id     bigint PRIMARY KEY,
+    source_id  int NOT NULL,
+    status     text NOT NULL,
+    reason     text NOT NULL
+);
+CREATE INDEX ended_urls_reason ON ended_urls (reason, url_id);
+CREATE INDEX ended_urls_source ON ended_urls (source_id, reason, url_id);
+CREATE INDEX ended_urls_dead ON ended_urls (url_id) WHERE status = 'dead';
+
 CREATE FUNCTION count_new_urls() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO frontier_counts (status, reason, urls) SELECT status, reason, count(*) FROM new_rows GROUP BY 1, 2;
+    INSERT INTO source_urls (source_id, status, urls) SELECT source_id, status, count(*) FROM new_rows GROUP BY 1, 2;
+    IF EXISTS (SELECT FROM new_rows WHERE reason <> 'stored') THEN
+        INSERT INTO ended_urls (url_id, source_id, status, reason)
+        SELECT id, source_id, status, reason FROM new_rows WHERE reason <> 'stored';
+    END IF;
     RETURN NULL;
 END $$;
 CREATE TRIGGER count_new AFTER INSERT ON url_frontier REFERENCING NEW TABLE AS new_rows
@@ -218,6 +243,21 @@ BEGIN
     SELECT status, reason, sum(n)
     FROM (SELECT status, reason, 1 AS n FROM new_rows UNION ALL SELECT status, reason, -1 FROM old_rows) both_sides
     GROUP BY 1, 2 HAVING sum(n) <> 0;
+    INSERT INTO source_urls (source_id, status, urls)
+    SELECT source_id, status, sum(n)
+    FROM (SELECT source_id, status, 1 AS n FROM new_rows UNION ALL SELECT source_id, status, -1 FROM old_rows) both_sides
+    GROUP BY 1, 2 HAVING sum(n) <> 0;
+    IF EXISTS (SELECT FROM old_rows WHERE reason <> 'stored') THEN
+        DELETE FROM ended_urls
+        WHERE url_id = ANY (ARRAY(SELECT o.id FROM old_rows o JOIN new_rows n USING (id)
+                                  WHERE o.reason <> 'stored' AND (n.reason <> 'stored') IS NOT TRUE));
+    END IF;
+    IF EXISTS (SELECT FROM new_rows WHERE reason <> 'stored') THEN
+        INSERT INTO ended_urls AS e (url_id, source_id, status, reason)
+        SELECT n.id, n.source_id, n.status, n.reason FROM new_rows n JOIN old_rows o USING (id)
+        WHERE n.reason <> 'stored' AND (n.source_id, n.status, n.reason) IS DISTINCT FROM (o.source_id, o.status, o.reason)
+        ON CONFLICT (url_id) DO UPDATE SET source_id = excluded.source_id, status = excluded.status, reason = excluded.reason;
+    END IF;
     RETURN NULL;
 END $$;
 CREATE TRIGGER count_changed AFTER UPDATE ON url_frontier REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
@@ -226,6 +266,8 @@ CREATE TRIGGER count_changed AFTER UPDATE ON url_frontier REFERENCING OLD TABLE 
 CREATE FUNCTION count_deleted_urls() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO frontier_counts (status, reason, urls) SELECT status, reason, -count(*) FROM old_rows GROUP BY 1, 2;
+    INSERT INTO source_urls (source_id, status, urls) SELECT source_id, status, -count(*) FROM old_rows GROUP BY 1, 2;
+    DELETE FROM ended_urls WHERE url_id = ANY (ARRAY(SELECT id FROM old_rows));
     RETURN NULL;
 END $$;
 CREATE TRIGGER count_deleted AFTER DELETE ON url_frontier REFERENCING OLD TABLE AS old_rows
@@ -274,14 +316,23 @@ CREATE TABLE daily_index (
     source_id     int NOT NULL REFERENCES sources ON DELETE CASCADE,
     day           date NOT NULL,
     item_id       text NOT NULL REFERENCES items ON DELETE CASCADE,
+    url_id        bigint,           -- of the item. A trigger keeps it, so that a day is counted without its items
     bucket        text NOT NULL CHECK (bucket IN ('NEW', 'LATEST')),
     published_at  timestamptz,      -- the observed dates that put the item into this day
     updated_at    timestamptz,
     rule          text,
     PRIMARY KEY (source_id, day, item_id)
 );
-CREATE INDEX daily_index_day ON daily_index (day);
+CREATE INDEX daily_index_day ON daily_index (day, source_id, bucket);
 CREATE INDEX daily_index_item ON daily_index (item_id);
+
+CREATE FUNCTION move_days() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE daily_index SET url_id = NEW.url_id WHERE item_id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER move_days AFTER UPDATE OF url_id ON items FOR EACH ROW
+    WHEN (OLD.url_id IS DISTINCT FROM NEW.url_id) EXECUTE FUNCTION move_days();
 
 -- When all items of a day were last read. A day that is read long after its end lacks the items that changed since.
 CREATE TABLE days_read (
@@ -323,6 +374,8 @@ CREATE UNIQUE INDEX runs_running ON runs (source_id) WHERE status = 'running';
 CREATE INDEX runs_slot ON runs (source_id, slot) WHERE slot IS NOT NULL;
 CREATE INDEX runs_day ON runs (source_id, day, id) WHERE day IS NOT NULL;
 CREATE INDEX runs_source ON runs (source_id, id);
+CREATE INDEX runs_status ON runs (status, id);
+CREATE INDEX runs_of_a_day ON runs (day, id) WHERE day IS NOT NULL;
 CREATE INDEX runs_leased ON runs (lease_until) WHERE lease_token IS NOT NULL;
 
 -- History ------------------------------------------------------------------------------------------------------------
@@ -606,15 +659,32 @@ CREATE TABLE unused_raw_files (
     PRIMARY KEY (url_id, path)
 );
 
--- The documents of each source, and the bytes of their raw files and texts, are the sums of these rows. Triggers add a row
--- for each difference, so no transaction waits for another. Maintenance merges the rows.
+-- The items and documents of each source, and the bytes of their raw files and texts, are the sums of these rows. Triggers
+-- add a row for each difference, so no transaction waits for another. Maintenance merges the rows.
 CREATE TABLE source_sizes (
     source_id   int NOT NULL REFERENCES sources ON DELETE CASCADE,
-    documents   bigint NOT NULL,
-    raw_bytes   bigint NOT NULL,
-    text_bytes  bigint NOT NULL     -- a text that several documents share counts for each of them
+    items       bigint NOT NULL DEFAULT 0,
+    documents   bigint NOT NULL DEFAULT 0,
+    raw_bytes   bigint NOT NULL DEFAULT 0,
+    text_bytes  bigint NOT NULL DEFAULT 0   -- a text that several documents share counts for each of them
 );
 CREATE INDEX source_sizes_source ON source_sizes (source_id);
+
+CREATE FUNCTION count_new_items() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO source_sizes (source_id, items) SELECT source_id, count(*) FROM new_rows GROUP BY 1;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON items REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_new_items();
+
+CREATE FUNCTION count_deleted_items() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO source_sizes (source_id, items) SELECT source_id, -count(*) FROM old_rows GROUP BY 1;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_deleted AFTER DELETE ON items REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_deleted_items();
 
 CREATE FUNCTION count_new_documents() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

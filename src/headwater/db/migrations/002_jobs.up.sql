@@ -28,6 +28,37 @@ CREATE INDEX ingestion_jobs_successors ON ingestion_jobs (job_id) WHERE is_succe
 CREATE INDEX ingestion_jobs_source ON ingestion_jobs (source_id, job_id);
 CREATE INDEX ingestion_jobs_run ON ingestion_jobs (scrape_run_id, job_id) WHERE scrape_run_id IS NOT NULL;
 CREATE INDEX ingestion_jobs_failed ON ingestion_jobs (job_id) WHERE status = 'failed';
+CREATE INDEX ingestion_jobs_reason ON ingestion_jobs (reason, job_id) WHERE status = 'failed';
+
+-- The number of jobs of each source, status and reason is the sum of these rows, like `frontier_counts`.
+CREATE TABLE job_counts (
+    source_id  int NOT NULL,
+    status     text NOT NULL,
+    reason     text,
+    jobs       bigint NOT NULL
+);
+CREATE INDEX job_counts_source ON job_counts (source_id);
+
+CREATE FUNCTION count_jobs() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO job_counts SELECT source_id, status, reason, count(*) FROM new_rows GROUP BY 1, 2, 3;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO job_counts SELECT source_id, status, reason, -count(*) FROM old_rows GROUP BY 1, 2, 3;
+    ELSE
+        INSERT INTO job_counts SELECT source_id, status, reason, sum(n)
+        FROM (SELECT source_id, status, reason, 1 AS n FROM new_rows
+              UNION ALL SELECT source_id, status, reason, -1 FROM old_rows) both_sides
+        GROUP BY 1, 2, 3 HAVING sum(n) <> 0;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON ingestion_jobs REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_jobs();
+CREATE TRIGGER count_changed AFTER UPDATE ON ingestion_jobs REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_jobs();
+CREATE TRIGGER count_deleted AFTER DELETE ON ingestion_jobs REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_jobs();
 
 -- Return the page that a URL leads to, through aliases and redirects. Redirects may form a circle, so at most 11 rows are
 -- followed. Each row is locked: a transaction that ends the page waits, and then finds the jobs that were added meanwhile.

@@ -26,6 +26,7 @@ CREATE INDEX ingestion_handoffs_created ON ingestion_handoffs (created_at);
 CREATE INDEX ingestion_handoffs_run ON ingestion_handoffs (scrape_run_id, handoff_id) WHERE scrape_run_id IS NOT NULL;
 CREATE INDEX ingestion_handoffs_job ON ingestion_handoffs (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX ingestion_handoffs_queued ON ingestion_handoffs (updated_at) WHERE status = 'queued';
+CREATE INDEX ingestion_handoffs_failed ON ingestion_handoffs (handoff_id) WHERE status = 'failed';
 CREATE INDEX ingestion_handoffs_leased ON ingestion_handoffs (lease_until) WHERE lease_token IS NOT NULL;
 
 CREATE FUNCTION update_ingestion_handoff_timestamp() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -35,3 +36,31 @@ BEGIN
 END $$;
 CREATE TRIGGER trg_update_ingestion_handoff_timestamp BEFORE UPDATE ON ingestion_handoffs
     FOR EACH ROW EXECUTE FUNCTION update_ingestion_handoff_timestamp();
+
+-- The number of hand-offs of each source and status is the sum of these rows, like `frontier_counts`.
+CREATE TABLE handoff_counts (
+    source_id  int NOT NULL,
+    status     text NOT NULL,
+    handoffs   bigint NOT NULL
+);
+CREATE INDEX handoff_counts_source ON handoff_counts (source_id);
+
+CREATE FUNCTION count_handoffs() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO handoff_counts SELECT source_id, status, count(*) FROM new_rows GROUP BY 1, 2;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO handoff_counts SELECT source_id, status, -count(*) FROM old_rows GROUP BY 1, 2;
+    ELSE
+        INSERT INTO handoff_counts SELECT source_id, status, sum(n)
+        FROM (SELECT source_id, status, 1 AS n FROM new_rows UNION ALL SELECT source_id, status, -1 FROM old_rows) both_sides
+        GROUP BY 1, 2 HAVING sum(n) <> 0;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON ingestion_handoffs REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_handoffs();
+CREATE TRIGGER count_changed AFTER UPDATE ON ingestion_handoffs REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_handoffs();
+CREATE TRIGGER count_deleted AFTER DELETE ON ingestion_handoffs REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_handoffs();

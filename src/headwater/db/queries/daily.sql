@@ -19,8 +19,8 @@ WITH built AS MATERIALIZED (
     DELETE FROM daily_index x USING gone
     WHERE x.source_id = $1 AND x.day = ANY ($2) AND x.day = gone.day AND x.item_id = gone.item_id
 )
-INSERT INTO daily_index AS x (source_id, day, item_id, bucket, published_at, updated_at, rule)
-SELECT $1, day, item_id, bucket, published_at, updated_at, rule FROM built
+INSERT INTO daily_index AS x (source_id, day, item_id, url_id, bucket, published_at, updated_at, rule)
+SELECT $1, day, item_id, (SELECT url_id FROM items WHERE id = item_id), bucket, published_at, updated_at, rule FROM built
 ON CONFLICT (source_id, day, item_id) DO UPDATE
     SET bucket = excluded.bucket, published_at = excluded.published_at, updated_at = excluded.updated_at, rule = excluded.rule
     WHERE (x.bucket, x.published_at, x.updated_at, x.rule)
@@ -34,8 +34,8 @@ SELECT pg_advisory_xact_lock(hashtext('headwater.days'), $1::int)
 -- name: index_items
 -- Put items into days of new observations, by the rules of build_days. The other items of these days stay.
 -- Arrays: $1 items, $2 their sources, $3 days, $4 their starts, $5 their ends
-INSERT INTO daily_index AS x (source_id, day, item_id, bucket, published_at, updated_at, rule)
-SELECT g.source_id, g.day, g.item_id, CASE WHEN o.published_at >= g.start_at THEN 'NEW' ELSE 'LATEST' END,
+INSERT INTO daily_index AS x (source_id, day, item_id, url_id, bucket, published_at, updated_at, rule)
+SELECT g.source_id, g.day, g.item_id, (SELECT url_id FROM items WHERE id = g.item_id), CASE WHEN o.published_at >= g.start_at THEN 'NEW' ELSE 'LATEST' END,
        o.published_at, o.updated_at, o.rule
 FROM unnest($1::text[], $2::int[], $3::date[], $4::timestamptz[], $5::timestamptz[])
     AS g (item_id, source_id, day, start_at, end_at)
@@ -93,11 +93,12 @@ SELECT max(day) FROM daily_index WHERE ($1::int IS NULL OR source_id = $1) AND d
 -- $10 how many or NULL for all; the position of the last item of the page before, or NULL: $11 source, $12 bucket, $13 time,
 -- $14 item. Each item with its document, where it has one. Only the items of the page are looked up, unless a filter asks.
 WITH page AS MATERIALIZED (
-    SELECT x.item_id, s.name AS source, x.bucket, x.rule, x.published_at, x.updated_at
+    SELECT x.item_id, s.name AS source, x.bucket, x.rule, x.published_at, x.updated_at, t.moment
     FROM daily_index x JOIN sources s ON s.id = x.source_id
+    CROSS JOIN LATERAL (SELECT CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END AS moment) t
     WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
       AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
-      AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
+      AND ($9::timestamptz IS NULL OR t.moment >= $9)
       AND (num_nonnulls($4::text, $5::text, $7::text, $8::text) = 0 OR EXISTS (
           SELECT FROM items i WHERE i.id = x.item_id
               AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
@@ -106,21 +107,20 @@ WITH page AS MATERIALIZED (
               AND ($8::text IS NULL OR EXISTS (
                   SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
       AND ($11::text IS NULL OR s.name > $11 OR (s.name = $11 AND (x.bucket < $12 OR (x.bucket = $12 AND (
-           coalesce(x.updated_at, x.published_at) < $13::timestamptz
-           OR (coalesce(x.updated_at, x.published_at) = $13 AND x.item_id > $14))))))
-    ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, x.item_id
+           t.moment < $13::timestamptz OR (t.moment = $13 AND x.item_id > $14))))))
+    ORDER BY s.name, x.bucket DESC, t.moment DESC, x.item_id
     LIMIT $10
 )
-SELECT p.*, i.title, i.url, p.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, i.tags,
+SELECT p.source, p.bucket, p.rule, p.published_at, p.updated_at, p.item_id, i.title, i.url, p.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, i.tags,
        (SELECT d.id FROM documents d WHERE d.url_id = i.url_id) AS document_id
 FROM page p CROSS JOIN LATERAL (SELECT * FROM items WHERE id = p.item_id LIMIT 1) i
-ORDER BY p.source, p.bucket DESC, coalesce(p.updated_at, p.published_at) DESC, p.item_id
+ORDER BY p.source, p.bucket DESC, p.moment DESC, p.item_id
 
 -- name: count_day
 -- The NEW and LATEST items of a day by source, and the most frequent topics of its newest items. $1 to $9 as in read_day,
--- $10 how many topics, $11 of how many items.
+-- $10 how many topics, $11 of how many items. The place of a row is a tenth as large as an item's id, so that all are in memory.
 WITH chosen AS MATERIALIZED (
-    SELECT x.source_id, x.bucket, x.item_id, coalesce(x.updated_at, x.published_at) AS moment
+    SELECT x.source_id, x.bucket, x.ctid AS place, CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END AS moment
     FROM daily_index x JOIN sources s ON s.id = x.source_id
     WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
       AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
@@ -133,18 +133,20 @@ WITH chosen AS MATERIALIZED (
               AND ($8::text IS NULL OR EXISTS (
                   SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
 ), newest AS MATERIALIZED (
-    SELECT item_id, bucket FROM chosen ORDER BY moment DESC LIMIT $11
+    SELECT place, bucket FROM chosen ORDER BY moment DESC LIMIT $11
 ), topics AS (
     SELECT topic.name, n.bucket
     FROM newest n
-    CROSS JOIN LATERAL (SELECT tags -> 'topic' AS topic FROM items WHERE id = n.item_id LIMIT 1) i
+    CROSS JOIN LATERAL (SELECT item_id FROM daily_index WHERE ctid = n.place LIMIT 1) x
+    CROSS JOIN LATERAL (SELECT tags -> 'topic' AS topic FROM items WHERE id = x.item_id LIMIT 1) i
     CROSS JOIN LATERAL jsonb_array_elements_text(
         CASE jsonb_typeof(i.topic) WHEN 'array' THEN i.topic WHEN 'string' THEN jsonb_build_array(i.topic) ELSE '[]' END
     ) AS topic (name)
 )
-SELECT 'source' AS facet, s.name, s.settings ->> 'category' AS category,
-       count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
-FROM chosen c JOIN sources s ON s.id = c.source_id GROUP BY s.id
+SELECT 'source' AS facet, s.name, s.settings ->> 'category' AS category, c.new, c.latest
+FROM (SELECT source_id, count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
+      FROM chosen GROUP BY 1) c
+JOIN sources s ON s.id = c.source_id
 UNION ALL
 (SELECT 'topic', name, NULL, count(*) FILTER (WHERE bucket = 'NEW'), count(*) FILTER (WHERE bucket = 'LATEST')
  FROM topics GROUP BY name ORDER BY count(*) DESC, name LIMIT $10)
@@ -152,39 +154,56 @@ UNION ALL
 -- name: count_complete
 -- How many items of a day each source lists, and how many of them have their page: stored, waiting, failed for good, or without
 -- a page to fetch. The page of an item is that of its URL, or the page that its URL moved to. $1 day, $2 source's name or NULL
-SELECT s.name AS source, count(*) AS expected, count(*) FILTER (WHERE p.is_stored) AS stored,
-       count(*) FILTER (WHERE NOT p.is_stored AND p.is_queued) AS waiting,
-       count(*) FILTER (WHERE NOT p.is_stored AND NOT p.is_queued AND p.is_known) AS failed,
-       count(*) FILTER (WHERE NOT p.is_known) AS unfetched
-FROM daily_index x
-JOIN sources s ON s.id = x.source_id
-JOIN items i ON i.id = x.item_id
-CROSS JOIN LATERAL (
-    SELECT i.url_id IS NOT NULL AS is_known,
-           EXISTS (SELECT FROM documents d WHERE d.url_id IN (i.url_id, coalesce(u.redirect_target, u.alias_of))) AS is_stored,
-           EXISTS (SELECT FROM frontier_queue q WHERE q.url_id IN (i.url_id, coalesce(u.redirect_target, u.alias_of))) AS is_queued
-    FROM (SELECT) one LEFT JOIN url_frontier u ON u.id = i.url_id
-) p
-WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2)
-GROUP BY s.id
-ORDER BY count(*) - count(*) FILTER (WHERE p.is_stored) DESC, s.name
+WITH listed AS MATERIALIZED (
+    SELECT x.source_id, x.url_id, EXISTS (SELECT FROM documents d WHERE d.url_id = x.url_id) AS is_stored
+    FROM daily_index x JOIN sources s ON s.id = x.source_id
+    WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2)
+), counted AS (
+    SELECT source_id, count(*) AS expected FROM listed GROUP BY 1
+), lacking AS MATERIALIZED (
+    SELECT l.source_id, l.url_id IS NOT NULL AS is_known,
+           EXISTS (SELECT FROM documents d WHERE d.url_id = p.moved_to) AS is_stored,
+           EXISTS (SELECT FROM frontier_queue q WHERE q.url_id IN (l.url_id, p.moved_to)) AS is_queued
+    FROM listed l
+    LEFT JOIN LATERAL (
+        SELECT coalesce(u.redirect_target, u.alias_of) AS moved_to FROM url_frontier u WHERE u.id = l.url_id LIMIT 1
+    ) p ON true
+    WHERE NOT l.is_stored
+), missing AS (
+    SELECT source_id, count(*) FILTER (WHERE NOT is_stored) AS pages, count(*) FILTER (WHERE NOT is_stored AND is_queued) AS waiting,
+           count(*) FILTER (WHERE NOT is_stored AND NOT is_queued AND is_known) AS failed,
+           count(*) FILTER (WHERE NOT is_known) AS unfetched
+    FROM lacking GROUP BY 1
+)
+SELECT s.name AS source, c.expected, c.expected - coalesce(m.pages, 0) AS stored, coalesce(m.waiting, 0) AS waiting,
+       coalesce(m.failed, 0) AS failed, coalesce(m.unfetched, 0) AS unfetched
+FROM counted c JOIN sources s ON s.id = c.source_id LEFT JOIN missing m ON m.source_id = c.source_id
+ORDER BY coalesce(m.pages, 0) DESC, s.name
 
 -- name: list_missing
 -- The items of a day whose page is not stored, by source and item, with the end of the page or the reason of its last attempt.
 -- $1 day, $2 source's name or NULL; after this position, or NULL: $3 source, $4 item; $5 limit
-SELECT x.item_id, s.name AS source, i.title, i.url,
+WITH page AS MATERIALIZED (
+    SELECT x.item_id, s.name AS source, coalesce(u.redirect_target, u.alias_of, x.url_id) AS page_id
+    FROM daily_index x
+    JOIN sources s ON s.id = x.source_id
+    LEFT JOIN LATERAL (
+        SELECT f.redirect_target, f.alias_of FROM url_frontier f
+        WHERE f.id = x.url_id AND NOT EXISTS (SELECT FROM documents d WHERE d.url_id = f.id) LIMIT 1
+    ) u ON true
+    WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR (s.name, x.item_id) > ($3, $4))
+      AND NOT EXISTS (SELECT FROM documents d WHERE d.url_id IN (x.url_id, coalesce(u.redirect_target, u.alias_of)))
+    ORDER BY s.name, x.item_id
+    LIMIT $5
+)
+SELECT p.item_id, p.source, i.title, i.url,
        CASE WHEN i.url_id IS NULL THEN 'unfetched' WHEN q.lease_token IS NOT NULL THEN 'fetching'
             WHEN q.url_id IS NOT NULL THEN 'waiting' ELSE 'failed' END AS status,
        CASE WHEN q.url_id IS NULL THEN f.reason ELSE last.reason END AS reason,
        CASE WHEN q.lease_token IS NULL THEN q.due_at END AS due_at
-FROM daily_index x
-JOIN sources s ON s.id = x.source_id
-JOIN items i ON i.id = x.item_id
-LEFT JOIN url_frontier u ON u.id = i.url_id
-LEFT JOIN url_frontier f ON f.id = coalesce(u.redirect_target, u.alias_of, u.id)
-LEFT JOIN frontier_queue q ON q.url_id = f.id
-LEFT JOIN LATERAL (SELECT l.reason FROM fetch_log l WHERE l.url_id = f.id ORDER BY l.id DESC LIMIT 1) last ON true
-WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR (s.name, x.item_id) > ($3, $4))
-  AND NOT EXISTS (SELECT FROM documents d WHERE d.url_id IN (u.id, f.id))
-ORDER BY s.name, x.item_id
-LIMIT $5
+FROM page p
+CROSS JOIN LATERAL (SELECT * FROM items WHERE id = p.item_id LIMIT 1) i
+LEFT JOIN LATERAL (SELECT * FROM url_frontier u WHERE u.id = p.page_id LIMIT 1) f ON true
+LEFT JOIN LATERAL (SELECT * FROM frontier_queue w WHERE w.url_id = p.page_id LIMIT 1) q ON true
+LEFT JOIN LATERAL (SELECT l.reason FROM fetch_log l WHERE l.url_id = p.page_id ORDER BY l.id DESC LIMIT 1) last ON true
+ORDER BY p.source, p.item_id

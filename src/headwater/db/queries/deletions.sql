@@ -113,12 +113,14 @@ GROUP BY s.id ORDER BY 3 DESC, 1
 SELECT pg_database_size(current_database())
 
 -- name: merge_source_sizes
--- Merge the sizes into as few rows as possible. A change that adds a row does not wait, and a second merge does nothing.
+-- Merge the sizes of sources with several rows. A change that adds a row does not wait, and a second merge does nothing.
 WITH mine AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(hashtext('headwater.source_sizes')) AS locked
 ), folded AS (
-    DELETE FROM source_sizes WHERE (SELECT locked FROM mine) RETURNING source_id, documents, raw_bytes, text_bytes
+    DELETE FROM source_sizes
+    WHERE (SELECT locked FROM mine) AND source_id IN (SELECT source_id FROM source_sizes GROUP BY 1 HAVING count(*) > 1)
+    RETURNING *
 )
-INSERT INTO source_sizes (source_id, documents, raw_bytes, text_bytes)
-SELECT source_id, sum(documents), sum(raw_bytes), sum(text_bytes) FROM folded GROUP BY 1
-HAVING sum(documents) <> 0 OR sum(raw_bytes) <> 0 OR sum(text_bytes) <> 0
+INSERT INTO source_sizes (source_id, items, documents, raw_bytes, text_bytes)
+SELECT source_id, sum(items), sum(documents), sum(raw_bytes), sum(text_bytes) FROM folded GROUP BY 1
+HAVING sum(items) <> 0 OR sum(documents) <> 0 OR sum(raw_bytes) <> 0 OR sum(text_bytes) <> 0

@@ -213,50 +213,59 @@ DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 -- Plan each query of the transaction for its own values.
 SET LOCAL plan_cache_mode = force_custom_plan
 
--- name: list_urls
+-- name: choose_urls
+-- The ids of URLs. Each or NULL for any: $1 status, $2 reason, $3 host, $4 source; $5 after this id, $6 limit
+SELECT u.id FROM url_frontier u
+WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2)
+  AND ($3::text IS NULL OR u.host = $3) AND ($4::int IS NULL OR u.source_id = $4) AND u.id > $5
+ORDER BY u.id LIMIT $6
+
+-- name: choose_ended_urls
+-- The ids of URLs that ended with another reason than `stored`. Each or NULL for any: $1 status, $2 reason; $3 after this id,
+-- $4 limit
+SELECT url_id AS id FROM ended_urls
+WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR reason = $2) AND url_id > $3
+ORDER BY url_id LIMIT $4
+
+-- name: choose_ended_urls_of_source
+-- The same for a source. The sum keeps the planner from reading the URLs of other sources in their order. $1 status, $2 reason,
+-- $3 source, $4 after this id, $5 limit
+SELECT url_id AS id FROM ended_urls
+WHERE source_id = $3 AND ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR reason = $2) AND url_id + 0 > $4
+ORDER BY url_id + 0 LIMIT $5
+
+-- name: count_urls_of_source
+-- $1 source, $2 status
+SELECT coalesce(sum(urls), 0)::bigint FROM source_urls WHERE source_id = $1 AND status = $2
+
+-- name: choose_queued_urls
+-- The ids of URLs in the queue: either those being fetched or those that wait.
+-- $1 whether being fetched, each or NULL for any: $2 host, $3 source; $4 after this id, $5 limit
+SELECT q.url_id AS id FROM frontier_queue q JOIN url_frontier u ON u.id = q.url_id
+WHERE (q.lease_token IS NOT NULL) = $1 AND ($2::text IS NULL OR u.host = $2) AND ($3::int IS NULL OR u.source_id = $3)
+  AND q.url_id > $4
+ORDER BY q.url_id LIMIT $5
+
+-- name: describe_urls
 -- URLs by id. An ended URL has its reason. A pending one has the earliest time of its fetch and the reason of its wait: why
 -- its host is blocked, else how its last attempt ended. For a URL that was given up after the last retry, the fetch log has
--- how that attempt failed, before a colon.
--- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 limit, $7 now, $8 forever
+-- how that attempt failed, before a colon. $1 ids, $2 now, $3 forever
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
        CASE WHEN q.lease_token IS NULL
-            THEN nullif(greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until), $8::timestamptz)
+            THEN nullif(greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until), $3::timestamptz)
             END AS due_at,
-       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
-            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $2 THEN 'host_closed'
+            WHEN k.not_before > $2 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
        (SELECT split_part(l.detail, ':', 1) FROM fetch_log l
         WHERE l.url_id = u.id AND u.reason = 'max_retries' ORDER BY l.id DESC LIMIT 1) AS kept_failing
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
-LEFT JOIN frontier_queue q ON q.url_id = u.id
-LEFT JOIN host_state k ON k.host = q.politeness_key
+LEFT JOIN LATERAL (SELECT * FROM frontier_queue w WHERE w.url_id = u.id LIMIT 1) q ON true
+LEFT JOIN LATERAL (SELECT * FROM host_state h WHERE h.host = q.politeness_key LIMIT 1) k ON true
 LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
-WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2)
-  AND ($3::text IS NULL OR u.host = $3) AND ($4::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $4))
-  AND u.id > $5
-ORDER BY u.id LIMIT $6
-
--- name: list_queued
--- The same columns for URLs in the queue: either those being fetched or those that wait.
--- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 limit, $6 now, $7 forever
-SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
-       s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       CASE WHEN q.lease_token IS NULL
-            THEN nullif(greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until), $7::timestamptz)
-            END AS due_at,
-       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
-            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
-       NULL AS kept_failing
-FROM frontier_queue q
-JOIN url_frontier u ON u.id = q.url_id
-JOIN sources s ON s.id = u.source_id
-JOIN host_state k ON k.host = q.politeness_key
-LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
-WHERE (q.lease_token IS NOT NULL) = $1
-  AND ($2::text IS NULL OR u.host = $2) AND ($3::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $3))
-  AND q.url_id > $4
-ORDER BY q.url_id LIMIT $5
+WHERE u.id = ANY ($1::bigint[])
+ORDER BY u.id
 
 -- name: retry_urls
 -- Queue ended URLs again, and make waiting ones due now. URLs that are being fetched stay as they are.
@@ -363,6 +372,18 @@ WITH mine AS MATERIALIZED (
 )
 INSERT INTO frontier_counts (status, reason, urls)
 SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
+
+-- name: merge_source_urls
+-- The same for the counts of sources with several rows of a status.
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.source_urls')) AS locked
+), folded AS (
+    DELETE FROM source_urls
+    WHERE (SELECT locked FROM mine) AND source_id IN (SELECT source_id FROM source_urls GROUP BY source_id, status HAVING count(*) > 1)
+    RETURNING *
+)
+INSERT INTO source_urls (source_id, status, urls)
+SELECT source_id, status, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
 
 -- name: prune_log
 -- Delete attempts that ended before $1, oldest first, up to $2 of them.

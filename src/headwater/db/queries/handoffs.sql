@@ -83,27 +83,49 @@ SELECT count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTE
 FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[])
 
 -- name: list_handoffs
--- The newest first. NULL permits any: $1 source's name, $2 status, $3 run, $4 one id; $5 limit, $6 offset
+-- The newest first. NULL permits any: $1 source, $2 status, $3 run, $4 one id, $5 before this id; $6 limit, $7 offset
+WITH page AS MATERIALIZED (
+    SELECT * FROM ingestion_handoffs
+    WHERE ($1::int IS NULL OR source_id = $1) AND ($2::text IS NULL OR status = $2)
+      AND ($2 IS DISTINCT FROM 'running' OR lease_token IS NOT NULL)    -- a running hand-off has a lease, which has an index
+      AND ($3::bigint IS NULL OR scrape_run_id = $3) AND ($4::bigint IS NULL OR handoff_id = $4)
+      AND ($5::bigint IS NULL OR handoff_id < $5)
+    ORDER BY handoff_id DESC LIMIT $6 OFFSET $7
+)
 SELECT h.handoff_id, h.reference_id, h.payload_hash, s.name AS source, i.title, i.url, h.scrape_run_id, h.status,
        h.reason_code, h.error, h.attempts, h.job_id,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS job_status,
        j.reason AS job_reason, h.created_at, h.updated_at
-FROM ingestion_handoffs h
+FROM page h
 JOIN sources s ON s.id = h.source_id
 JOIN items i ON i.id = h.reference_id
 LEFT JOIN ingestion_jobs j ON j.job_id = h.job_id
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id
-WHERE ($1::text IS NULL OR h.source_id = (SELECT id FROM sources WHERE name = $1))
-  AND ($2::text IS NULL OR h.status = $2) AND ($3::bigint IS NULL OR h.scrape_run_id = $3)
-  AND ($4::bigint IS NULL OR h.handoff_id = $4)
-ORDER BY h.handoff_id DESC LIMIT $5 OFFSET $6
+ORDER BY h.handoff_id DESC
 
 -- name: count_handoffs
--- $1 to $4 as in list_handoffs
+-- NULL permits any: $1 source, $2 status
+SELECT coalesce(sum(handoffs), 0)::bigint FROM handoff_counts
+WHERE ($1::int IS NULL OR source_id = $1) AND ($2::text IS NULL OR status = $2)
+
+-- name: count_handoffs_of
+-- The hand-offs of a run, or those with an id. $1 to $4 as in list_handoffs
 SELECT count(*) FROM ingestion_handoffs
-WHERE ($1::text IS NULL OR source_id = (SELECT id FROM sources WHERE name = $1))
-  AND ($2::text IS NULL OR status = $2) AND ($3::bigint IS NULL OR scrape_run_id = $3)
-  AND ($4::bigint IS NULL OR handoff_id = $4)
+WHERE ($1::int IS NULL OR source_id = $1) AND ($2::text IS NULL OR status = $2)
+  AND ($3::bigint IS NULL OR scrape_run_id = $3) AND ($4::bigint IS NULL OR handoff_id = $4)
+
+-- name: merge_handoff_counts
+-- Merge the counts of sources with several rows of a status.
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.handoff_counts')) AS locked
+), folded AS (
+    DELETE FROM handoff_counts
+    WHERE (SELECT locked FROM mine)
+      AND source_id IN (SELECT source_id FROM handoff_counts GROUP BY source_id, status HAVING count(*) > 1)
+    RETURNING *
+)
+INSERT INTO handoff_counts (source_id, status, handoffs)
+SELECT source_id, status, sum(handoffs) FROM folded GROUP BY 1, 2 HAVING sum(handoffs) <> 0
 
 -- name: requeue_handoffs
 -- Queue failed hand-offs again. $1 ids

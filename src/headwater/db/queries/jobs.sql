@@ -61,32 +61,58 @@ UPDATE ingestion_jobs j SET status = 'queued', reason = NULL, settled_at = NULL,
 FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.status = 'failed'
 
 -- name: list_jobs
--- The newest first. NULL permits any: $1 source's name, $2 status, $3 run, $4 reason, $5 item, $6 one id, $7 whether the
--- page is being fetched; $8 limit, $9 offset
+-- The newest first. NULL permits any: $1 source, $2 status, $3 run, $4 reason, $5 item, $6 one id, $7 whether the page is being
+-- fetched, $8 before this id; $9 limit, $10 offset
+WITH page AS MATERIALIZED (
+    SELECT j.*, q.lease_token FROM ingestion_jobs j LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
+    WHERE ($1::int IS NULL OR j.source_id = $1) AND ($2::text IS NULL OR j.status = $2)
+      AND ($3::bigint IS NULL OR j.scrape_run_id = $3) AND ($4::text IS NULL OR j.reason = $4)
+      AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
+      AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7) AND ($8::bigint IS NULL OR j.job_id < $8)
+    ORDER BY j.job_id DESC LIMIT $9 OFFSET $10
+)
 SELECT j.job_id, j.reference_id, j.payload_hash, s.name AS source, i.title, u.url, j.scrape_run_id,
-       CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status,
+       CASE WHEN j.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status,
        j.reason, CASE WHEN j.status = 'ready' THEN d.id END AS document_id, j.created_at, j.updated_at, j.settled_at
-FROM ingestion_jobs j
+FROM page j
 JOIN sources s ON s.id = j.source_id
 JOIN items i ON i.id = j.reference_id
 JOIN url_frontier u ON u.id = j.url_id
-LEFT JOIN frontier_queue q ON q.url_id = j.url_id
 LEFT JOIN documents d ON d.url_id = j.url_id
-WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
-  AND ($2::text IS NULL OR j.status = $2) AND ($3::bigint IS NULL OR j.scrape_run_id = $3)
-  AND ($4::text IS NULL OR j.reason = $4) AND ($5::text IS NULL OR j.reference_id = $5)
-  AND ($6::bigint IS NULL OR j.job_id = $6) AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7)
-ORDER BY j.job_id DESC LIMIT $8 OFFSET $9
+ORDER BY j.job_id DESC
 
 -- name: count_jobs
--- $1 to $7 as in list_jobs
+-- NULL permits any: $1 source, $2 status, $3 reason
+SELECT coalesce(sum(jobs), 0)::bigint FROM job_counts
+WHERE ($1::int IS NULL OR source_id = $1) AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR reason = $3)
+
+-- name: count_fetching_jobs
+-- The queued jobs whose page is being fetched. $1 source or NULL for any
+SELECT count(*) FROM frontier_queue q JOIN ingestion_jobs j ON j.url_id = q.url_id AND j.status = 'queued'
+WHERE q.lease_token IS NOT NULL AND ($1::int IS NULL OR j.source_id = $1)
+
+-- name: count_jobs_of
+-- The jobs of a run or of an item, or those with an id. $1 to $7 as in list_jobs
 SELECT count(*)
 FROM ingestion_jobs j
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
-WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
+WHERE ($1::int IS NULL OR j.source_id = $1)
   AND ($2::text IS NULL OR j.status = $2) AND ($3::bigint IS NULL OR j.scrape_run_id = $3)
   AND ($4::text IS NULL OR j.reason = $4) AND ($5::text IS NULL OR j.reference_id = $5)
   AND ($6::bigint IS NULL OR j.job_id = $6) AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7)
+
+-- name: merge_job_counts
+-- Merge the counts of sources with several rows of a status and a reason.
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.job_counts')) AS locked
+), folded AS (
+    DELETE FROM job_counts
+    WHERE (SELECT locked FROM mine)
+      AND source_id IN (SELECT source_id FROM job_counts GROUP BY source_id, status, reason HAVING count(*) > 1)
+    RETURNING *
+)
+INSERT INTO job_counts (source_id, status, reason, jobs)
+SELECT source_id, status, reason, sum(jobs) FROM folded GROUP BY 1, 2, 3 HAVING sum(jobs) <> 0
 
 -- name: count_unsettled_jobs
 -- Jobs whose pages are being fetched count as queued. $1 how many to count of each at most

@@ -42,12 +42,12 @@ SELECT slot, reason, finished_at FROM runs WHERE source_id = $1 AND slot >= $2 O
 SELECT id, lease_until FROM runs WHERE source_id = $1 AND status = 'running'
 
 -- name: list_runs
--- Newest first. $1 source's name, $2 status, $3 day, $4 before this id, $5 one id, each or NULL; $6 how many
+-- Newest first. $1 source, $2 status, $3 day, $4 before this id, $5 one id, each or NULL; $6 how many
 SELECT r.id, s.name AS source, r.trigger, r.slot, r.day, r.status, r.reason, r.error, r.item_count AS items,
        r.page_count AS pages, r.fetched_count AS fetched, r.total_count AS total, r.new_count AS new,
        r.latest_count AS latest, r.started_at, r.finished_at,
        extract(epoch FROM r.finished_at - r.started_at)::float AS seconds, r.attempts
 FROM runs r JOIN sources s ON s.id = r.source_id
-WHERE ($1::text IS NULL OR s.name = $1) AND ($2::text IS NULL OR r.status = $2) AND ($3::date IS NULL OR r.day = $3)
+WHERE ($1::int IS NULL OR r.source_id = $1) AND ($2::text IS NULL OR r.status = $2) AND ($3::date IS NULL OR r.day = $3)
   AND ($4::bigint IS NULL OR r.id < $4) AND ($5::bigint IS NULL OR r.id = $5)
 ORDER BY r.id DESC LIMIT $6

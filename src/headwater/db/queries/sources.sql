@@ -126,6 +126,10 @@ SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
 -- $1 name
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1 AND removed_at IS NULL
 
+-- name: find_source_id
+-- Also of a removed source. $1 name
+SELECT id FROM sources WHERE name = $1
+
 -- name: get_all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
@@ -141,34 +145,54 @@ SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND fetch_profile 
 SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
 
 -- name: list_sources
--- List all sources, or one, with the state of the first method, the counts of items and documents, and the usual time
--- between two items. $1 name or NULL
+-- List sources with the state of the first method, the counts of items and documents, and the usual time between two items: of
+-- the 20 newest with a stated date among the newest 200. Each or NULL for all: $1 name, $2 ids
 SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
        f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors, f.failing_since,
-       f.lease_token IS NOT NULL AS polling,
-       (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
-       (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents,
+       f.lease_token IS NOT NULL AS polling, z.items, z.documents,
        (SELECT (extract(epoch FROM max(published_at) - min(published_at)) / nullif(count(*) - 1, 0))::float8
-        FROM (SELECT i.published_at FROM items i WHERE i.source_id = s.id AND NOT i.published_is_sighting
-              ORDER BY i.published_at DESC LIMIT 20) newest) AS usual_gap_seconds
+        FROM (SELECT published_at FROM (
+                  SELECT i.published_at, i.published_is_sighting FROM items i WHERE i.source_id = s.id
+                  ORDER BY i.published_at DESC LIMIT 200
+              ) newest WHERE NOT published_is_sighting LIMIT 20) dated) AS usual_gap_seconds
 FROM sources s
 LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY p.method LIMIT 1) f ON true
-WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(items), 0)::bigint AS items, coalesce(sum(documents), 0)::bigint AS documents
+    FROM source_sizes WHERE source_id = s.id
+) z
+WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1) AND ($2::int[] IS NULL OR s.id = ANY ($2))
 ORDER BY s.name
 
+-- name: list_source_states
+-- All sources, and whether each is certainly on time if its settings can be used: its last polls succeeded without a flaw, none is
+-- due, and something was new lately. The other sources need a closer look. $1 now, $2 how long nothing new is no sign of a problem
+SELECT s.id, s.name, s.kind, s.settings::text AS settings, coalesce(s.settings ->> 'category', '') AS category,
+       s.enabled AND coalesce(p.is_well, true) AS is_well
+FROM sources s
+LEFT JOIN (
+    SELECT f.source_id, bool_and(
+        f.consecutive_errors = 0 AND f.last_error IS NULL AND f.last_polled_at IS NOT NULL
+        AND (f.next_poll_at IS NULL OR f.next_poll_at > $1 OR f.lease_token IS NOT NULL)
+        AND coalesce(f.last_success_at, o.created_at) - coalesce(f.last_new_at, o.created_at) <= $2::interval
+        AND coalesce(f.state -> 'flaws', '[]') = '[]') AS is_well
+    FROM poll_state f JOIN sources o ON o.id = f.source_id GROUP BY 1
+) p ON p.source_id = s.id
+WHERE s.removed_at IS NULL
+
 -- name: list_methods
--- List the state of methods. $1 source or NULL for all
+-- List the state of methods. $1 sources or NULL for all
 SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.failing_since, f.backfill_since,
        f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect,
        f.state -> 'older' AS older, f.state -> 'flaws' AS flaws
 FROM poll_state f JOIN sources s ON s.id = f.source_id
-WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
+WHERE s.removed_at IS NULL AND ($1::int[] IS NULL OR f.source_id = ANY ($1))
 ORDER BY f.source_id, f.method
 
 -- name: count_source_urls
 -- $1 source
-SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 1
+SELECT status, sum(urls)::bigint AS urls FROM source_urls WHERE source_id = $1 GROUP BY 1
 
 -- name: list_last_items
 -- $1 source, $2 limit
