@@ -87,7 +87,7 @@ class SourceRow(PollState):
 
 
 class SourceState(NamedTuple):
-    """What a list needs of each source: `settings` is JSON, and `is_well` means on time if the settings can be used."""
+    """The part of a source that a list reads. `is_well`: it is on time, if its settings (JSON) can be used."""
 
     id: int
     name: str
