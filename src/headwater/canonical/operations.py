@@ -10,7 +10,9 @@ from headwater.db.canonical import FailureCode
 MAX_LISTED = 20  # failed URLs in the totals, and as many deferred ones
 
 _REASONS = {
-    FailureCode.BAD_HTML: ("bad_html unsupported_type bad_encoding body_too_large not_a_feed not_a_pdf too_large"),
+    FailureCode.BAD_HTML: (
+        "bad_html unsupported_type bad_encoding body_too_large too_large not_a_feed not_a_pdf no_list"
+    ),
     FailureCode.TIMEOUT: "timeout",
     FailureCode.PARSE: (
         "parse_failed encrypted broken unknown_schema sandbox_timeout sandbox_memory sandbox_crashed sandbox_output"
@@ -23,6 +25,7 @@ _REASONS = {
         " host_gone browser_busy max_retries bad_redirect redirect redirect_limit robots_blocked robots_unreachable"
         " address_refused host_closed host_busy budget_spent incomplete source_removed deleted expired invalid_url"
         " offline shutdown busy database_lost redis_lost index_lost storage"
+        " mail_deferred mail_refused"
     ),
 }
 CODES = {Reason.of(reason): code for code, reasons in _REASONS.items() for reason in reasons.split()}

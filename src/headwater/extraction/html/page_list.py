@@ -38,7 +38,7 @@ _MIN_PROSE = 40  # characters before a link within a sentence
 _SAME_SHAPE = 0.6  # of the addresses of a list
 _MAX_DATE_LENGTH = 80
 _MAX_DATE_TEXTS = 40  # texts of an entry in which a date is searched
-_SLUG = re.compile(r"[^\W_]+(?:[-_][^\W_]+){2}|\d{4}")
+_SLUG = re.compile(r"[^\W_][-_][^\W_]+[-_][^\W_]|\d{4}")
 _DIGITS = re.compile(r"\d+")
 Shape = tuple[object, ...]  # of an address
 
