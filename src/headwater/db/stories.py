@@ -75,6 +75,16 @@ class StoryLine:
 
 
 @record
+class StoryMember:
+    """A document of a story, in short."""
+
+    id: int
+    title: str
+    url: str
+    source: str
+
+
+@record
 class DocumentStory:
     """The story that a document belongs to."""
 
@@ -82,6 +92,8 @@ class DocumentStory:
     story_id: int
     documents: int
     """The number of documents of the story, counted up to 1,000."""
+    others: list[StoryMember]
+    """Up to five other documents of it: those that were stored first."""
 
 
 async def lock_state(connection: Connection) -> StoryState | None:
@@ -231,9 +243,23 @@ async def list_stories(connection: Connection, *, before: int | None, limit: int
     return [StoryLine(**row) for row in await connection.fetch(query("list_stories"), before, limit, count_to)]
 
 
-async def stories_of(connection: Connection, ids: Sequence[int], count_to: int) -> list[DocumentStory]:
-    """Return the stories of two documents or more that documents belong to."""
-    return [DocumentStory(*row) for row in await connection.fetch(query("stories_of_documents"), list(ids), count_to)]
+async def stories_of(connection: Connection, ids: Sequence[int], count_to: int, others: int) -> list[DocumentStory]:
+    """Return the stories of two documents or more that documents belong to, each with some other documents of it."""
+    counts: dict[int, int] = {}
+    members: dict[int, list[StoryMember]] = {}
+    for row in await connection.fetch(query("stories_of_documents"), list(ids), count_to, others + 1):
+        counts[row["story_id"]] = row["documents"]
+        member = StoryMember(row["id"], row["title"], row["url"], row["source"])
+        members.setdefault(row["story_id"], []).append(member)
+    if not members:
+        return []
+    return [
+        DocumentStory(
+            document_id, story, counts[story], [one for one in members[story] if one.id != document_id][:others]
+        )
+        for document_id, story in await connection.fetch(query("stories_by_document"), list(ids))
+        if story in members
+    ]
 
 
 def _to_columns(keys: Mapping[int, Collection[int]]) -> tuple[list[int], list[int]]:

@@ -25,6 +25,7 @@ from headwater.stories.signature import COMPARED_CHARACTERS, Signature
 
 MOST_SHOWN = 50
 _COUNT_TO = 1000
+_OTHERS = 5
 _LEAST_COPIED = 0.2  # of a text; less is a quote
 _PAGE = 200
 _MOST_LISTED = 100
@@ -156,7 +157,7 @@ class StoryOperations:
 
     async def list_of(self, ids: Sequence[RowId]) -> DocumentStories:
         """Return the stories that documents belong to. A document that is alone in its story is left out."""
-        return DocumentStories(await self._context.database.run(stories.stories_of, ids, _COUNT_TO))
+        return DocumentStories(await self._context.database.run(stories.stories_of, ids, _COUNT_TO, _OTHERS))
 
     async def diff(self, document_id: int, other_id: int | None = None) -> StoryDiff:
         """Compare a document with another one of its story: by default the one that it copied, or else the oldest."""

@@ -34,6 +34,7 @@ from headwater.web import (
     search,
     sign_in,
     sources,
+    stories,
     system,
     today,
     urls,
@@ -45,7 +46,7 @@ from headwater.web.view import Forbidden, View, find_session
 
 log = structlog.get_logger()
 FIRST_PAGE = f"{ROOT}/today"
-_READING = (sign_in, live, today, documents, search, saved_searches, why)
+_READING = (sign_in, live, today, documents, search, stories, saved_searches, why)
 _OPERATING = (sources, add_source, frontier, hosts, runs, handoffs, webhooks, system, urls)
 _STATIC_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"

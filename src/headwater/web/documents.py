@@ -9,9 +9,9 @@ from markupsafe import Markup
 from headwater.api.common import attach
 from headwater.core.errors import HeadwaterError
 from headwater.core.record import RowId
-from headwater.documents.diff import ParagraphChange
 from headwater.documents.operations import Document
 from headwater.web.markdown import render_markdown, render_text, split_parts
+from headwater.web.stories import list_shown
 from headwater.web.view import View
 
 _MARKDOWN_SECONDS = 1.5
@@ -19,7 +19,6 @@ _LARGEST_RAW = 2_000_000  # bytes; a larger file takes too long to read for a pa
 _MOST_ROWS = 40  # of a table that the text cannot show
 _MOST_CELLS = 20
 _MOST_REVISIONS = 20
-_MOST_CHANGE_BYTES = 70_000  # of a comparison
 _FIELDS = {
     "title": "Title",
     "byline": "Author",
@@ -41,6 +40,7 @@ def add_pages(app: FastAPI, view: View) -> None:
     async def show(request: Request, document_id: RowId, part: Annotated[int, Query(ge=1, le=100_000)] = 1) -> Response:
         document = await documents.get(document_id)
         trace = await documents.trace(document_id)
+        stories = (await view.operations.stories.list_of([document_id])).stories
         markdown = await _read_markdown(document)
         text = _drop_title(document.text if markdown is None else markdown, document.title)
         parts = await asyncio.to_thread(split_parts, text)
@@ -55,6 +55,7 @@ def add_pages(app: FastAPI, view: View) -> None:
             "document.html",
             document=document,
             trace=trace,
+            story=stories[0] if stories else None,
             abstract=None if _begins_with(document.text, document.abstract) else document.abstract,
             body=body,
             is_formatted=markdown is not None,
@@ -86,13 +87,7 @@ def add_pages(app: FastAPI, view: View) -> None:
     ) -> Response:
         document = await documents.get(document_id)
         found = await documents.diff(document_id, before, after)
-        shown: list[ParagraphChange] = []
-        used = 0
-        for change in found.changes:
-            used += sum(len(piece.text.encode()) + 30 for piece in change.pieces)
-            if used > _MOST_CHANGE_BYTES and shown:
-                break
-            shown.append(change)
+        shown = list_shown(found.changes)
         return view.page(
             request,
             "diff.html",

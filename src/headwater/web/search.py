@@ -8,6 +8,7 @@ from headwater.api.errors import find_status
 from headwater.core.dates import parse_moment
 from headwater.core.errors import HeadwaterError
 from headwater.search.operations import LONGEST_QUERY, ContentFilter
+from headwater.web.stories import fold_stories
 from headwater.web.texts import query_string
 from headwater.web.view import View
 
@@ -62,6 +63,7 @@ def add_pages(app: FastAPI, view: View) -> None:
             chosen=chosen,
             used={name: value for name, value in chosen.items() if value},
             found=found,
+            lines=await fold_stories(view, found.hits, lambda hit: hit.id) if found else [],
             refusal=refusal,
             link=link,
             sort=sort,

@@ -16,6 +16,7 @@ from headwater.core.errors import BadRequest
 from headwater.documents.days import DayState, SourceDay
 from headwater.documents.operations import DayFilter
 from headwater.web.sessions import ROOT, cookie_name, set_cookie
+from headwater.web.stories import fold_stories
 from headwater.web.texts import query_string
 from headwater.web.view import View
 
@@ -52,6 +53,7 @@ def _add_days(app: FastAPI, view: View) -> None:
         shown, counts = await asyncio.gather(
             days.day(day or today, only, limit=_LINES, after=after), days.count(day or today, only)
         )
+        lines = await fold_stories(view, shown.items, lambda item: item.document_id)
         path = request.url.path
 
         def link(**changes: str) -> str:
@@ -62,7 +64,7 @@ def _add_days(app: FastAPI, view: View) -> None:
             "today.html",
             shown=shown,
             counts=counts,
-            groups=[(name, list(items)) for name, items in groupby(shown.items, key=lambda item: item.source)],
+            groups=[(name, list(group)) for name, group in groupby(lines, key=lambda one: one.line.source)],
             leads=await _read_leads(view, [item.document_id for item in shown.items]),
             chosen=chosen,
             link=link,

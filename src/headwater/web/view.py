@@ -40,6 +40,7 @@ class NavigationEntry:
 NAVIGATION = (
     NavigationEntry("today", "Today", "/today"),
     NavigationEntry("search", "Search", "/search"),
+    NavigationEntry("stories", "Stories", "/stories"),
     NavigationEntry("saved", "Saved", "/saved-searches"),
     NavigationEntry("why", "Why", "/why"),
     NavigationEntry("sources", "Sources", "/sources"),

@@ -122,13 +122,28 @@ WHERE m.story_id <> m.document_id AND ($1::bigint IS NULL OR m.document_id < $1)
 ORDER BY m.document_id DESC LIMIT $2
 
 -- name: stories_of_documents
--- The stories with two documents or more that documents belong to. $1 documents, $2 count up to
-SELECT m.document_id, m.story_id, (
-    SELECT count(*) FROM (SELECT FROM story_documents o WHERE o.story_id = m.story_id LIMIT $2) o) AS documents
-FROM story_documents m
-WHERE m.document_id = ANY ($1::bigint[])
-  AND EXISTS (SELECT FROM story_documents o WHERE o.story_id = m.story_id AND o.document_id <> m.document_id)
-ORDER BY m.document_id
+-- The stories with two documents or more that documents belong to, each with its first documents. $1 documents, $2 count up
+-- to, $3 how many documents of each story
+WITH stories AS (
+    SELECT DISTINCT story_id FROM story_documents m
+    WHERE document_id = ANY ($1::bigint[])
+      AND EXISTS (SELECT FROM story_documents o WHERE o.story_id = m.story_id AND o.document_id <> m.document_id)
+)
+SELECT s.story_id, counted.documents, d.id, d.title, d.url, d.source
+FROM stories s
+CROSS JOIN LATERAL (
+    SELECT count(*) AS documents FROM (SELECT FROM story_documents WHERE story_id = s.story_id LIMIT $2) o
+) counted
+CROSS JOIN LATERAL (
+    SELECT d.id, d.title, u.url, o.name AS source
+    FROM (SELECT document_id FROM story_documents WHERE story_id = s.story_id ORDER BY document_id LIMIT $3) m
+    JOIN documents d ON d.id = m.document_id JOIN url_frontier u ON u.id = d.url_id JOIN sources o ON o.id = d.source_id
+) d
+ORDER BY s.story_id, d.id
+
+-- name: stories_by_document
+-- $1 documents
+SELECT document_id, story_id FROM story_documents WHERE document_id = ANY ($1::bigint[]) ORDER BY document_id
 
 -- name: count_story_changes
 -- The changes that are not in the stories yet, up to $1.

@@ -1,0 +1,90 @@
+"""The pages of stories, and the lines of other pages that open to a story."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Generic, NamedTuple, TypeVar
+
+from fastapi import FastAPI, Query, Request, Response
+
+from headwater.core.record import RowId
+from headwater.documents.diff import ParagraphChange
+from headwater.stories.operations import DocumentStory
+from headwater.web.texts import query_string
+from headwater.web.view import View
+
+T = TypeVar("T")
+_STORIES = 30
+_MOST_CHANGE_BYTES = 70_000  # of a comparison
+
+
+class StoryLine(NamedTuple, Generic[T]):
+    """A line of a page. If it has a story, it opens to the other lines of the story and to documents elsewhere."""
+
+    line: T
+    story: DocumentStory | None
+    folded: list[T]
+
+
+def add_pages(app: FastAPI, view: View) -> None:
+    """Add the pages."""
+    stories = view.operations.stories
+
+    @app.get("/stories")
+    async def show_list(request: Request, before: RowId | None = None) -> Response:
+        page = await stories.list_page(limit=_STORIES, before=before)
+        return view.page(
+            request,
+            "stories.html",
+            stories=page.stories,
+            first=request.url.path if before else "",
+            next=request.url.path + query_string(before=page.next) if page.next else "",
+        )
+
+    @app.get("/stories/{document_id}")
+    async def show(request: Request, document_id: RowId) -> Response:
+        story = await stories.get(document_id)
+        return view.page(request, "story.html", story=story, members={one.id: one for one in story.documents})
+
+    @app.get("/stories/{document_id}/diff")
+    async def diff(
+        request: Request, document_id: RowId, other: Annotated[RowId | None, Query(alias="from")] = None
+    ) -> Response:
+        found = await stories.diff(document_id, other)
+        changes = list_shown(found.changes)
+        is_whole = found.has_all_changes and len(changes) == len(found.changes)
+        return view.page(request, "story_diff.html", diff=found, changes=changes, is_whole=is_whole)
+
+
+def list_shown(changes: Sequence[ParagraphChange]) -> list[ParagraphChange]:
+    """Return the first changes, as many as fit a page."""
+    shown: list[ParagraphChange] = []
+    used = 0
+    for change in changes:
+        used += sum(len(piece.text.encode()) + 30 for piece in change.pieces)
+        if used > _MOST_CHANGE_BYTES and shown:
+            break
+        shown.append(change)
+    return shown
+
+
+async def fold_stories(view: View, lines: Sequence[T], document_of: Callable[[T], int | None]) -> list[StoryLine[T]]:
+    """Return one line for each story. It is where the first document of the story is among the lines."""
+    ids = [number for line in lines if (number := document_of(line)) is not None]
+    known = {one.document_id: one for one in await _read_stories(view, ids)}
+    folded: dict[int, StoryLine[T]] = {}
+    shown: list[StoryLine[T]] = []
+    for line in lines:
+        story = known.get(document_of(line) or 0)
+        if story is None or story.story_id not in folded:
+            shown.append(StoryLine(line, story, []))
+            if story is not None:
+                folded[story.story_id] = shown[-1]
+        elif document_of(folded[story.story_id].line) != story.document_id:
+            folded[story.story_id].folded.append(line)
+        else:
+            shown.append(StoryLine(line, None, []))  # two items of one document
+    return shown
+
+
+async def _read_stories(view: View, ids: Iterable[int]) -> list[DocumentStory]:
+    chosen = list(ids)
+    return (await view.operations.stories.list_of(chosen)).stories if chosen else []
