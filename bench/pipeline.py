@@ -159,7 +159,7 @@ async def _crawl(
     listed = folder / "urls.txt"
     listed.write_text("\n".join(urls) + "\n", encoding="ascii")
     if name == OURS:
-        ended, cpu_seconds, version, texts = await _run_ours(server, folder, web.port, listed, len(urls), cores)
+        ended, cpu_seconds, version, texts = await _run_ours(server, folder, web.port, listed, cores)
     else:
         assert python
         ended, cpu_seconds, version, texts = await _run_peer(name, folder, listed, cores, python)
@@ -179,8 +179,8 @@ async def _run_peer(name: str, folder: Path, listed: Path, cores: list[int], pyt
     return ended, program.cpu_seconds, version, {line["url"]: line.get("text") or "" for line in lines}
 
 
-async def _run_ours(server: str, folder: Path, port: int, listed: Path, pages: int, cores: list[int]) -> Outcome:
-    """Submit all pages, and run `headwater up` until each has a document."""
+async def _run_ours(server: str, folder: Path, port: int, listed: Path, cores: list[int]) -> Outcome:
+    """Submit all pages, and run `headwater up` until each is stored, or refused because it contains no text."""
     with tempfile.TemporaryDirectory(dir=folder) as data:
         async with new_database(server, "bench_pipeline") as dsn, connect(dsn) as connection:
             environment = {
@@ -199,7 +199,7 @@ async def _run_ours(server: str, folder: Path, port: int, listed: Path, pages: i
             before = sum(map(_cpu_seconds, database))
             async with _started(folder, cores, HEADWATER, "up", **environment) as program:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    while await connection.fetchval(_QUERIES["count_documents"]) < pages:
+                    while await connection.fetchval(_QUERIES["count_waiting"]):
                         await asyncio.sleep(0.05)
                 ended = time.time()
                 program.process.terminate()
