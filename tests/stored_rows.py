@@ -23,7 +23,8 @@ async def write(
     article = replace(Article(text=text, title=f"{name}: {text}", language="en"), **fields)
     document = NewDocument(article, digest, "html_v1", f"news/{name}", digest, len(text), f"http://{host}/{name}", None)
     await documents.save_texts(connection, {digest: text}, at)
-    return (await documents.save_document(connection, url_id, source_id, document, at)).is_changed
+    saved = await documents.save_documents(connection, [(url_id, source_id, document)], at)
+    return saved[url_id].is_changed
 
 
 async def write_all(database: Database, *names: str, text: str = "first") -> None:

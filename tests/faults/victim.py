@@ -36,7 +36,7 @@ POINTS = {
     "the raw file is renamed": "headwater.storage.folder:os.replace",
     "the raw file is in place": "headwater.storage.folder:Corpus.write",
     "texts are written": "headwater.db.documents:save_texts",
-    "a document is saved": "headwater.db.documents:save_document",
+    "a document is saved": "headwater.db.documents:save_documents",
     "queue and log are written": "headwater.fetching.commit:finish",
     "a batch is committed": "headwater.fetching.pool:FetchPool._commit",
 }

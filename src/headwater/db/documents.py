@@ -1,9 +1,11 @@
 """Typed functions over queries/documents.sql."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import msgspec
 
 from headwater.core.record import record
 from headwater.db.pool import Connection
@@ -150,13 +152,21 @@ async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: da
     return new
 
 
-async def save_document(
-    connection: Connection, url_id: int, source_id: int, document: NewDocument, now: datetime
-) -> SavedDocument:
-    """Save the document of a URL. Its text must be saved before."""
+async def save_documents(
+    connection: Connection, documents: Collection[tuple[int, int, NewDocument]], now: datetime
+) -> dict[int, SavedDocument]:
+    """Save the documents of URLs (URL id, source id, document). Their texts must be saved before.
+
+    Return the results by URL id.
+    """
+    rows = (_list_columns(url_id, source_id, document) for url_id, source_id, document in documents)
+    saved = await connection.fetch(query("save_documents"), *zip(*rows, strict=True), now)
+    return {url_id: SavedDocument(*result) for url_id, *result in saved}
+
+
+def _list_columns(url_id: int, source_id: int, document: NewDocument) -> tuple[Any, ...]:
     article = document.article
-    row = await connection.fetchrow(
-        query("save_document"),
+    return (
         url_id,
         source_id,
         document.content_hash,
@@ -172,20 +182,17 @@ async def save_document(
         document.raw_path,
         document.raw_hash,
         document.raw_bytes,
-        now,
         document.fetched_url,
         document.content_type,
         article.body_status,
-        [asdict(artifact) for artifact in article.artifacts],
+        msgspec.Raw(msgspec.json.encode(article.artifacts)),  # the driver would read a list as a dimension
         article.updated_at,
         article.confidence,
         document.selectors,
         article.region,
         article.page_kind,
-        list(document.removed_blocks),
+        f"{{{','.join(map(str, document.removed_blocks))}}}",  # the driver would read a list as a dimension of the array
     )
-    assert row is not None
-    return SavedDocument(*row)
 
 
 async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:

@@ -14,6 +14,7 @@ from headwater.core.site_memory import SiteMemory
 from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items, site_memory, watches
+from headwater.db.documents import NewDocument, SavedDocument
 from headwater.db.pool import Connection
 from headwater.db.search import Words, index_documents
 from headwater.documents.page_items import note_changed_pages, save_page_items
@@ -130,57 +131,49 @@ async def _save_documents(
     new_texts = await documents.save_texts(connection, texts, now)
     claims = [result.finish.claim for result in results if result.document]
     entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
+    made = {
+        result.finish.claim.url_id: _complete(result.document, entries.get(result.finish.claim.url_id), now)
+        for result in results
+        if result.document
+    }
+    saved = await documents.save_documents(
+        connection, [(claim.url_id, claim.source_id, made[claim.url_id]) for claim in claims], now
+    )
     finishes: list[Finish] = []
-    changed: list[int] = []
-    to_index: list[Words] = []
     for result in results:
-        done, document, reason = result.finish, result.document, None
-        if document:
-            document = replace(document, article=drop_future_dates(document.article, now))
-            url_id = done.claim.url_id
-            if entry := entries.get(url_id):
-                document = replace(document, article=merge_metadata(document.article, entry))
-            saved = await documents.save_document(connection, url_id, done.claim.source_id, document, now)
-            if not saved.is_in_search:
-                article = document.article
-                to_index.append(Words(saved.id, article.title or "", article.byline, article.language, article.text))
-            if saved.is_changed:
-                changed.append(url_id)
-            if url_id in before and not saved.is_changed:
-                reason = Reason.UNCHANGED
-            elif document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
-                reason = Reason.SCANNED_NO_TEXT
-            elif document.content_hash not in (*new_texts, before.get(url_id)):
-                reason = Reason.LINKED
+        done, reason = result.finish, None
+        if document := made.get(done.claim.url_id):
+            reason = _find_reason(document, saved[done.claim.url_id], before.get(done.claim.url_id), new_texts)
             new_texts.discard(document.content_hash)
         finishes.append(replace(done, outcome=replace(done.outcome, reason=reason)) if reason else done)
-    await index_documents(connection, to_index)
-    if changed:
+    await index_documents(
+        connection,
+        [
+            Words(one.id, article.title or "", article.byline, article.language, article.text)
+            for url_id, one in saved.items()
+            if not one.is_in_search and (article := made[url_id].article)
+        ],
+    )
+    if changed := [url_id for url_id, one in saved.items() if one.is_changed]:
         await canonical.mark_articles_changed(connection, changed, now)
     return finishes
 
 
-async def _learn_site_blocks(
-    connection: Connection, results: Collection[FetchResult], finishes: Collection[Finish], ends: Mapping[int, FetchEnd]
-) -> None:
-    """Count the blocks of pages that were read for the first time and whose text is new."""
-    stored = {done.claim.url_id for done in finishes if done.outcome.reason is Reason.STORED}
-    pages: dict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
-    for result in results:
-        claim, document = result.finish.claim, result.document
-        is_first = claim.url_id in stored and ends.get(claim.url_id) is FetchEnd.FIRST
-        if document and document.site_blocks and is_first:
-            pages[claim.host.host].append((claim.url_id, document.site_blocks))
-    if not pages:
-        return
-    memories = await site_memory.lock_site_memories(connection, pages)
-    learned: dict[str, SiteMemory] = {}
-    for host, of_host in pages.items():
-        memory = memories.get(host, SiteMemory())
-        if taught := [blocks for url_id, blocks in of_host if memory.is_taught_by(url_id)]:
-            learned[host] = memory.learn(taught)
-    if learned:
-        await site_memory.save_site_memories(connection, learned)
+def _complete(document: NewDocument, entry: FeedEntry | None, now: datetime) -> NewDocument:
+    """Return the document with the better values of its feed entry, and without dates in the future."""
+    article = drop_future_dates(document.article, now)
+    return replace(document, article=merge_metadata(article, entry) if entry else article)
+
+
+def _find_reason(
+    document: NewDocument, saved: SavedDocument, before: bytes | None, new_texts: Collection[bytes]
+) -> Reason | None:
+    """Return the reason of a page that is stored in another way than most. `before` is the hash of its earlier text."""
+    if before is not None and not saved.is_changed:
+        return Reason.UNCHANGED
+    if document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
+        return Reason.SCANNED_NO_TEXT
+    return Reason.LINKED if document.content_hash not in (*new_texts, before) else None
 
 
 async def _save_aliases(connection: Connection, results: Collection[FetchResult], now: datetime) -> None:

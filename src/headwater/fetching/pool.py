@@ -25,9 +25,11 @@ from headwater.politeness.source_permits import SourcePermits
 
 log = structlog.get_logger()
 _BATCH = 64
+_BATCH_SECONDS = 0.1  # a result waits so long for others of its batch while fetches are under way
 # The claimer sleeps at least _SHORT and at most _LONG between two claims. It wakes for its own hosts at the moment they
 # are ready, and for hosts that other processes released at most every _FOR_OTHERS seconds.
 _SHORT, _FOR_OTHERS, _LONG = 0.005, 0.05, 0.5
+_SHARE = 4  # a claim waits, at most for _FOR_OTHERS seconds, until one of so many workers is free
 _AFTER_FAULT = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 60.0  # of a host whose source has no free permit
 
@@ -43,8 +45,9 @@ class FetchPool:
     def __post_init__(self) -> None:
         self._clock = self.context.clock
         self._workers = self.context.settings.fetch_workers
-        self._fetches: set[asyncio.Task[None]] = set()
-        self._results: asyncio.Queue[FetchResult] = asyncio.Queue()
+        self._fetches: set[asyncio.Task[FetchResult]] = set()
+        self._results: list[FetchResult] = []
+        self._batch_is_due = asyncio.Event()
         self._changed = asyncio.Event()
         self._open = 0  # claims that are not committed yet
         self._turns: list[datetime] = []  # a heap: when the hosts that we released may be asked again
@@ -77,9 +80,14 @@ class FetchPool:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def _free(self) -> int:
+        """The number of URLs to claim: for free workers, but none while many results wait for the database."""
+        return min(self._workers - len(self._fetches), self._workers + _BATCH - self._open)
+
     async def _claim_more(self) -> float:
         """Fill the free workers. Return for how many seconds nothing more is ready, except our own hosts."""
-        free, now = self._workers - self._open, self._clock.now()
+        free, now = self._free, self._clock.now()
         while self._turns and self._turns[0] <= now:
             heapq.heappop(self._turns)
         if free <= 0 or not self._clock.is_settled:
@@ -96,9 +104,9 @@ class FetchPool:
         permitted = await self._take_permits(claims) if claims else []
         self._open += len(permitted)
         for claimed in permitted:
-            task = asyncio.create_task(self._fetch(claimed))
+            task = asyncio.create_task(self.fetcher.fetch(claimed))
             self._fetches.add(task)
-            task.add_done_callback(self._fetches.discard)
+            task.add_done_callback(self._end_fetch)
         if len(permitted) < len(claims):
             return _FOR_OTHERS
         if len(claims) == free:
@@ -147,14 +155,24 @@ class FetchPool:
         except AWAY as error:  # the leases end instead
             log.warning("claim.not_given_back", error=str(error))
 
-    async def _fetch(self, claimed: Claim) -> None:
-        self._results.put_nowait(await self.fetcher.fetch(claimed))
+    def _end_fetch(self, fetch: asyncio.Task[FetchResult]) -> None:
+        self._fetches.discard(fetch)
+        if fetch.cancelled():  # before its first step
+            return
+        self._results.append(fetch.result())
+        if len(self._results) >= _BATCH or not self._fetches:
+            self._batch_is_due.set()
+        elif len(self._results) == 1:
+            asyncio.get_running_loop().call_later(_BATCH_SECONDS, self._batch_is_due.set)
+        self._changed.set()
 
     async def _commit_results(self) -> None:
         while True:
-            batch = [await self._results.get()]
-            while len(batch) < _BATCH and not self._results.empty():
-                batch.append(self._results.get_nowait())
+            await self._batch_is_due.wait()
+            self._batch_is_due.clear()
+            batch, self._results = self._results, []
+            if not batch:
+                continue
             for done in await self._commit(batch):
                 self.on_finish(done)
                 log.info("fetch.done", url=done.claim.url, reason=str(done.outcome.reason), detail=done.outcome.detail)
@@ -185,15 +203,17 @@ class FetchPool:
                     return []
 
     async def _rest(self, stop: asyncio.Event, seconds: float) -> None:
-        """Sleep until the time is over, one of our hosts is ready, or a worker is free after all were busy."""
-        until, was_full = self._clock.now() + timedelta(seconds=seconds), self._open >= self._workers
+        """Sleep until the time is over, one of our hosts is ready, or enough workers are free after all were busy."""
+        until, was_full = self._clock.now() + timedelta(seconds=seconds), self._free <= 0
         while not stop.is_set():
             self._changed.clear()
-            is_full = self._open >= self._workers
-            if was_full and not is_full:
-                return
-            next_look = until if is_full else min([until, *self._turns[:1]])
-            wait = (next_look - self._clock.now()).total_seconds()
+            now = self._clock.now()
+            if was_full and self._free > 0:
+                if self._free > self._workers // _SHARE:
+                    return
+                until = min(until, now + timedelta(seconds=_FOR_OTHERS))
+            next_look = until if was_full or self._free <= 0 else min([until, *self._turns[:1]])
+            wait = (next_look - now).total_seconds()
             if wait <= 0:
                 return
             with contextlib.suppress(TimeoutError):

@@ -838,7 +838,7 @@ END $$;
 CREATE TRIGGER record_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new_rows
     FOR EACH STATEMENT EXECUTE FUNCTION record_new_documents();
 
--- The query `save_document` compares the same columns.
+-- The query `save_documents` compares the same columns.
 CREATE FUNCTION record_changed_documents() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO changes (url_id, document_id, revision, changed_at, is_correction)

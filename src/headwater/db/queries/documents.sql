@@ -9,48 +9,60 @@ RETURNING content_hash
 -- Keep texts from being deleted until the transaction ends. Returns those that exist. $1 hashes
 SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY content_hash FOR KEY SHARE
 
--- name: save_document
--- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
--- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now,
--- $17 fetched URL, $18 content type, $19 body status, $20 artifacts, $21 updated,
--- $22 confidence, $23 the source's selectors, $24 region, $25 page kind, $26 removed blocks.
+-- name: save_documents
+-- Arrays: $1 url ids, $2 sources, $3 content hashes, $4 titles, $5 bylines, $6 published, $7 languages, $8 images,
+-- $9 abstracts, $10 canonical URLs, $11 provenances, $12 normalizers, $13 raw paths, $14 raw hashes, $15 raw bytes,
+-- $16 fetched URLs, $17 content types, $18 body statuses, $19 artifacts, $20 updated, $21 confidences,
+-- $22 the selectors of the sources, $23 regions, $24 page kinds, $25 removed blocks as text; $26 now.
 -- A text that changed stays as a revision.
--- Returns the id; whether the document was known and one of its fields changed (the trigger `record_changed` compares
+-- Returns url id and id; whether the document was known and one of its fields changed (the trigger `record_changed` compares
 -- the same columns); and whether search has the same words already.
-WITH was AS (
-    SELECT id, revision, content_hash, title, byline, published_at, language, region, image, abstract, raw_path, raw_hash, fetched_at
-    FROM documents WHERE url_id = $1
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::bytea[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[],
+                         $9::text[], $10::text[], $11::jsonb[], $12::text[], $13::text[], $14::bytea[], $15::int[], $16::text[],
+                         $17::text[], $18::text[], $19::jsonb[], $20::timestamptz[], $21::jsonb[], $22::jsonb[], $23::text[], $24::text[],
+                         $25::text[])
+        AS g (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract, canonical_url, provenance,
+              normalizer, raw_path, raw_hash, raw_bytes, fetched_url, content_type, body_status, artifacts, updated_at, confidence,
+              selectors, region, page_kind, removed_blocks)
+), was AS MATERIALIZED (
+    SELECT d.id, d.url_id, d.revision, d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract,
+           d.raw_path, d.raw_hash, d.fetched_at, given.content_hash AS new_hash, given.raw_path AS new_path
+    FROM given CROSS JOIN LATERAL (SELECT k.* FROM documents k WHERE k.url_id = given.url_id LIMIT 1) d
 ), replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
-    SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM was WHERE content_hash <> $3
+    SELECT id, revision, content_hash, title, raw_hash, fetched_at, $26 FROM was WHERE content_hash <> new_hash
 ), unused AS (
-    INSERT INTO unused_raw_files (url_id, path) SELECT $1, raw_path FROM was WHERE raw_path <> $13 ON CONFLICT DO NOTHING
+    INSERT INTO unused_raw_files (url_id, path) SELECT url_id, raw_path FROM was WHERE raw_path <> new_path ON CONFLICT DO NOTHING
+), saved AS (
+    INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
+                                canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at,
+                                fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region,
+                                page_kind, removed_blocks)
+    SELECT url_id, source_id, content_hash, title, byline, published_at, language, image, abstract, canonical_url, provenance,
+           normalizer, raw_path, raw_hash, raw_bytes, $26, fetched_url, content_type, body_status, artifacts, updated_at, confidence,
+           selectors, region, page_kind, removed_blocks::bigint[]
+    FROM given ORDER BY url_id
+    ON CONFLICT (url_id) DO UPDATE
+        SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
+            content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
+            published_at = excluded.published_at, language = excluded.language, region = excluded.region, image = excluded.image,
+            abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
+            normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
+            raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at,
+            fetched_url = excluded.fetched_url, content_type = excluded.content_type,
+            body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
+            confidence = excluded.confidence, selectors = excluded.selectors, page_kind = excluded.page_kind,
+            removed_blocks = excluded.removed_blocks
+    RETURNING id, url_id, content_hash, title, byline, published_at, language, region, image, abstract
 )
-INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
-                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at,
-                       fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region,
-                       page_kind, removed_blocks)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
-ON CONFLICT (url_id) DO UPDATE
-    SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
-        content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
-        published_at = excluded.published_at, language = excluded.language, region = excluded.region, image = excluded.image,
-        abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
-        normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
-        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at,
-        fetched_url = excluded.fetched_url, content_type = excluded.content_type,
-        body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
-        confidence = excluded.confidence, selectors = excluded.selectors, page_kind = excluded.page_kind,
-        removed_blocks = excluded.removed_blocks
-RETURNING id, EXISTS (
-    SELECT FROM was
-    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.region, was.image, was.abstract)
-          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract)
-) AS is_changed, EXISTS (
-    SELECT FROM was JOIN document_search s ON s.document_id = was.id
-    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language)
-          IS NOT DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language)
-) AS is_in_search
+SELECT d.url_id, d.id,
+       was.id IS NOT NULL AND (was.content_hash, was.title, was.byline, was.published_at, was.language, was.region, was.image, was.abstract)
+           IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.region, d.image, d.abstract) AS is_changed,
+       was.id IS NOT NULL AND (was.content_hash, was.title, was.byline, was.published_at, was.language)
+           IS NOT DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language)
+           AND EXISTS (SELECT FROM document_search s WHERE s.document_id = was.id) AS is_in_search
+FROM saved d LEFT JOIN was ON was.url_id = d.url_id
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids
