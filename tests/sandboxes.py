@@ -30,7 +30,7 @@ class SharedServer(_ForkServer):
     def is_running(self) -> bool:
         return self._server.is_running
 
-    def fork(self, number: int) -> socket.socket:
+    def fork(self, number: int) -> tuple[socket.socket, int | None]:
         self._common[number] = next(_numbers)
         return self._server.fork(self._common[number])
 

@@ -22,6 +22,8 @@ from headwater.core.reasons import Reason
 from headwater.sandbox.confinement import Confinement
 
 LENGTH = struct.Struct("!Q")  # before each message between program and child
+PLACE = struct.Struct("!QQ")  # of a body in the memory that the program shares with the child: first byte, length
+IN_MEMORY = 1  # the msgpack extension of a place
 COMMAND = struct.Struct("!cI")  # to the fork server: a command and the number of a child
 FORK, KILL = b"F", b"K"
 RESULT, FAILURE = b"R", b"E"
@@ -33,7 +35,8 @@ _OPEN_FILES = 32
 # assertion, has the same codes, but memory is the usual cause for parsers of hostile files.
 _NO_MEMORY_CODES = frozenset({-signal.SIGABRT, 127})
 
-Children = dict[int, tuple[int, int]]  # by number: the process id, and a copy of the socket of its answers
+Children = dict[int, tuple[int, list[int]]]
+"""By number: the process id, and our copies of its descriptors. The first one is the socket of its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +78,21 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
 
 def _run_command(control: socket.socket, children: Children, memory_bytes: int, confinement: Confinement) -> bool:
     """Run the next command. Returns False if the program has closed the socket."""
-    message, links, _, _ = socket.recv_fds(control, COMMAND.size, 1)
+    message, links, _, _ = socket.recv_fds(control, COMMAND.size, 2)
     if not message:
         return False
     command, number = COMMAND.unpack(message)
     if command == KILL:
         _kill(children, number)
         return True
-    (link,) = links
     process = os.fork()
     if process == 0:
         control.close()
-        for _, other_link in children.values():
-            os.close(other_link)
-        _run_child(link, memory_bytes, confinement)
-    children[number] = process, link
+        for _, other_links in children.values():
+            for link in other_links:
+                os.close(link)
+        _run_child(*links, memory_bytes=memory_bytes, confinement=confinement)
+    children[number] = process, links
     _reap(children)  # the signal handler did not know a child that has died already
     return True
 
@@ -100,13 +103,15 @@ def _kill(children: Children, number: int) -> None:
 
 
 def _reap(children: Children) -> None:
-    for number, (process, link) in list(children.items()):
+    for number, (process, (link, *others)) in list(children.items()):
         try:
             ended, status = os.waitpid(process, os.WNOHANG)
         except ChildProcessError:
             continue  # another signal handler has reaped it meanwhile
         if ended:
             del children[number]
+            for other in others:
+                os.close(other)
             with socket.socket(fileno=link) as answers, suppress(OSError):
                 if os.waitstatus_to_exitcode(status) in _NO_MEMORY_CODES:
                     failure = _out_of_memory("the child process aborted, probably without memory")
@@ -117,7 +122,7 @@ def _out_of_memory(message: str = "the child process ran out of memory") -> Fail
     return Failure(message, SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
 
 
-def _run_child(descriptor: int, memory_bytes: int, confinement: Confinement) -> NoReturn:
+def _run_child(descriptor: int, memory: int | None = None, *, memory_bytes: int, confinement: Confinement) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -128,7 +133,7 @@ def _run_child(descriptor: int, memory_bytes: int, confinement: Confinement) -> 
         _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
         with socket.socket(fileno=descriptor) as link:
             confinement.apply()
-            _answer_calls(link)
+            _answer_calls(link, memory)
     finally:
         os._exit(0)
 
@@ -139,17 +144,29 @@ def _limit(what: int, most: int) -> None:
     resource.setrlimit(what, (allowed, allowed))
 
 
-def _answer_calls(link: socket.socket) -> None:
+def _answer_calls(link: socket.socket, memory: int | None) -> None:
+    decoder = msgspec.msgpack.Decoder(ext_hook=functools.partial(_read_memory, memory))
     incoming = link.makefile("rb")
     link.sendall(READY)
     while length := incoming.read(LENGTH.size):
-        link.sendall(_reply(incoming.read(*LENGTH.unpack(length))))
+        link.sendall(_reply(incoming.read(*LENGTH.unpack(length)), decoder))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _reply(request: bytes) -> bytearray:
+def _read_memory(memory: int | None, _: int, place: memoryview) -> bytes:
+    """Return the bytes that a request names by their place."""
+    start, length = PLACE.unpack(place)
+    assert memory is not None
+    pieces = []
+    while length and (piece := os.pread(memory, length, start)):
+        pieces.append(piece)
+        start, length = start + len(piece), length - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _reply(request: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> bytearray:
     try:
-        name, args, seconds = msgspec.msgpack.decode(request)
+        name, args, seconds = decoder.decode(request)
         del request  # the arguments are copies, and memory is scarce
         signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_GRACE_SECONDS)
         return _message(RESULT, _find_function(name)(*args))

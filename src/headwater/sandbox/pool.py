@@ -1,14 +1,16 @@
 """Child processes that parse downloaded bytes. They can be killed and have limits.
 
     program ── control socket ── fork server ── forks ──> child
-       └───────────────── one socket a child ───────────────┘
+       └──────── one socket and one shared memory a child ──┘
 
 The fork server is a small process that has imported the parsers, so that a killed child is replaced in milliseconds.
 It forks and kills on command. When the program ends, it kills its children. Calls and results are sent as msgpack,
-never as pickle: a child that parsed hostile bytes must not be able to run code in the program.
+never as pickle: a child that parsed hostile bytes must not be able to run code in the program. A long body does not
+pass through the socket. The program writes it to the shared memory, which the child only reads.
 """
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import json
@@ -30,7 +32,7 @@ from headwater.core import errors
 from headwater.core.errors import HeadwaterError, NotNow, SandboxFailed
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.sandbox.child import COMMAND, FORK, KILL, LENGTH, READY, RESULT, Failure
+from headwater.sandbox.child import COMMAND, FORK, IN_MEMORY, KILL, LENGTH, PLACE, READY, RESULT, Failure
 
 T = TypeVar("T")
 
@@ -52,6 +54,8 @@ _STOP_SECONDS = 2.0
 _CALLS_PER_CHILD = 1000  # parsers leak memory; a new child costs milliseconds
 _MIB = 1024 * 1024
 _ENCODER = msgspec.msgpack.Encoder()
+_SHORT_BODY = 16 * 1024  # shorter arguments are sent
+_KEPT_MEMORY = _MIB  # of an idle child
 
 _BOOT = (
     "import json, sys; descriptor, memory, preload, sys.path[:] = json.loads(sys.argv[1]); "
@@ -117,18 +121,16 @@ class Sandbox:
             raise ValueError(f"{module}:{name} is not in {', '.join(self.packages)}")
         if "<" in name:
             raise ValueError(f"{module}:{name} is not a module-level function")
-        request = bytearray(LENGTH.size)
-        _ENCODER.encode_into((f"{module}:{name}", args, seconds), request, LENGTH.size)
-        LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
         async with self._slots:
             child = await self._take_child()
             reusable = False
             try:
-                reply = await self._ask(child, request, seconds, output_bytes)
+                reply = await self._ask(child, f"{module}:{name}", args, seconds, output_bytes)
                 outcome = _decode_reply(reply, returns)
                 reusable = child.calls < _CALLS_PER_CHILD and not isinstance(outcome, SandboxFailed)
             finally:
                 if reusable:
+                    child.free_memory()
                     self._idle.append(child)
                 else:
                     self._discard(child)
@@ -162,11 +164,11 @@ class Sandbox:
             raise self._failed("the sandbox is closed")
         number = next(self._numbers)
         try:
-            link = self._get_server().fork(number)
-            child = _Child(number, *await asyncio.open_connection(sock=link, limit=_MIB))
+            child = _Child(number, *self._get_server().fork(number))
             try:
                 async with asyncio.timeout(_START_SECONDS):
-                    await child.reader.readexactly(len(READY))
+                    await child.connect()
+                    await child.read(len(READY))
             except BaseException:
                 self._discard(child)
                 raise
@@ -182,24 +184,23 @@ class Sandbox:
             self._server = _ForkServer(self.memory_mb * _MIB, self.preload)
         return self._server
 
-    async def _ask(self, child: "_Child", request: bytearray, seconds: float, output_bytes: int) -> bytes:
+    async def _ask(
+        self, child: "_Child", function: str, args: Sequence[Any], seconds: float, output_bytes: int
+    ) -> bytes:
         try:
             async with asyncio.timeout(seconds):
-                child.calls += 1
-                # A view avoids one more copy of a body of many megabytes.
-                child.writer.write(memoryview(request))
-                await child.writer.drain()
-                (size,) = LENGTH.unpack(await child.reader.readexactly(LENGTH.size))
+                child.call(function, args, seconds)
+                (size,) = LENGTH.unpack(await child.read(LENGTH.size))
                 if size > output_bytes:
                     raise SandboxFailed(f"the result is over {output_bytes} bytes", reason=Reason.SANDBOX_OUTPUT)
-                return await child.reader.readexactly(size)
+                return await child.read(size)
         except TimeoutError:
             raise SandboxFailed(f"stopped after {seconds:g} s", reason=Reason.SANDBOX_TIMEOUT) from None
         except (OSError, EOFError):
             raise self._failed("the child process died") from None
 
     def _discard(self, child: "_Child") -> None:
-        child.writer.transport.abort()
+        child.close()
         assert self._server is not None
         self._server.kill(child.number)
 
@@ -207,21 +208,114 @@ class Sandbox:
         return SandboxFailed(message, reason=Reason.SHUTDOWN if self._closed else Reason.SANDBOX_CRASHED)
 
 
-@dataclass(slots=True, eq=False)
-class _Child:
+class _Child(asyncio.Protocol):
     """The program's end of one child."""
 
-    number: int
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    calls: int = 0
+    def __init__(self, number: int, link: socket.socket, memory: int | None) -> None:
+        self.number = number
+        self.calls = 0
+        self._link = link
+        self._transport: asyncio.Transport | None = None
+        self._memory = memory
+        self._received = bytearray()
+        self._wanted = 0
+        self._answer: asyncio.Future[None] | None = None
+
+    async def connect(self) -> None:
+        """Open the connection."""
+        await asyncio.get_running_loop().create_connection(lambda: self, sock=self._link)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the connection."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what the child has sent, until it is enough."""
+        self._received += data
+        if self._wanted and len(self._received) >= self._wanted:
+            self._wake()
+        elif len(self._received) > self._wanted + _MIB:
+            self._open_transport.pause_reading()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Wake the caller: the child has ended."""
+        self._wake()
+
+    @property
+    def _open_transport(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    def _wake(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
 
     @property
     def has_ended(self) -> bool:
         """Whether an idle child has ended: then its socket is readable."""
+        if self._open_transport.is_closing() or self._received:
+            return True
         readable = select.poll()
-        readable.register(self.writer.get_extra_info("socket"), select.POLLIN)
+        readable.register(self._link, select.POLLIN)
         return bool(readable.poll(0))
+
+    def call(self, function: str, args: Sequence[Any], seconds: float) -> None:
+        """Send a call. Its long bodies go to the shared memory."""
+        self.calls += 1
+        request = bytearray(LENGTH.size)
+        _ENCODER.encode_into((function, self._share(args), seconds), request, LENGTH.size)
+        LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
+        self._open_transport.write(request)
+
+    def _share(self, args: Sequence[Any]) -> list[Any]:
+        """Write the long bodies to the shared memory. Return the arguments with the places of these bodies."""
+        if self._memory is None:
+            return list(args)
+        shared: list[Any] = []
+        end = 0
+        for arg in args:
+            if isinstance(arg, bytes) and len(arg) >= _SHORT_BODY:
+                shared.append(msgspec.msgpack.Ext(IN_MEMORY, PLACE.pack(end, len(arg))))
+                written = 0
+                while written < len(arg):
+                    written += os.pwrite(self._memory, memoryview(arg)[written:], end + written)
+                end += written
+            else:
+                shared.append(arg)
+        return shared
+
+    async def read(self, size: int) -> bytes:
+        """Return the next bytes that the child sends. Raises EOFError if it ends before."""
+        if len(self._received) < size:
+            self._wanted = size
+            self._open_transport.resume_reading()
+            self._answer = asyncio.get_running_loop().create_future()
+            if self._open_transport.is_closing():
+                raise EOFError
+            try:
+                await self._answer
+            finally:
+                self._answer, self._wanted = None, 0
+            if len(self._received) < size:
+                raise EOFError
+        part = bytes(memoryview(self._received)[:size])
+        del self._received[:size]
+        return part
+
+    def free_memory(self) -> None:
+        """Free the memory that a large body took."""
+        if self._memory is not None and os.fstat(self._memory).st_size > _KEPT_MEMORY:
+            os.ftruncate(self._memory, 0)
+
+    def close(self) -> None:
+        """Close the connection and the memory."""
+        if self._transport is None:
+            self._link.close()
+        else:
+            self._transport.abort()
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
 
 
 class _ForkServer:
@@ -252,15 +346,23 @@ class _ForkServer:
         except OSError:
             return False
 
-    def fork(self, number: int) -> socket.socket:
+    def fork(self, number: int) -> tuple[socket.socket, int | None]:
+        """Start a child. Return our end of its socket, and the memory that we share with it."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        memory = _make_memory()
+        with theirs, contextlib.ExitStack() as copies:
+            links = [theirs.fileno()]
             try:
-                socket.send_fds(self._control, [COMMAND.pack(FORK, number)], [theirs.fileno()])
+                if memory is not None:
+                    links.append(os.open(f"/proc/self/fd/{memory}", os.O_RDONLY | os.O_CLOEXEC))
+                    copies.callback(os.close, links[1])
+                socket.send_fds(self._control, [COMMAND.pack(FORK, number)], links)
             except OSError:
                 ours.close()
+                if memory is not None:
+                    os.close(memory)
                 raise
-        return ours
+        return ours, memory
 
     def kill(self, number: int) -> None:
         # The number is not the process id: only the fork server knows which ids still are its children.
@@ -284,6 +386,11 @@ class _ForkServer:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def _make_memory() -> int | None:
+    """Make memory that a child can share. Only Linux has it."""
+    return os.memfd_create("headwater", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
 
 
 @functools.cache
