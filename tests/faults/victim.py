@@ -32,9 +32,9 @@ POINTS = {
     "a URL is claimed": "headwater.fetching.pool:claim",
     "a page has come": "headwater.http.client:HttpClient.request",
     "a page is read": "headwater.fetching.fetcher:Fetcher._read",
-    "the raw file is drafted": "headwater.storage.folder:_write_durably",
+    "the raw file is drafted": "headwater.storage.folder:_Draft.flush",
     "the raw file is renamed": "headwater.storage.folder:os.replace",
-    "the raw file is in place": "headwater.storage.folder:Corpus.write",
+    "the raw file is in place": "headwater.storage.folder:Corpus.write_batch",
     "texts are written": "headwater.db.documents:save_texts",
     "a document is saved": "headwater.db.documents:save_documents",
     "queue and log are written": "headwater.fetching.commit:finish",
@@ -243,11 +243,12 @@ def _half_a_draft() -> None:
     """Fault: the program is killed while it writes the bytes of a draft."""
     corpus = importlib.import_module("headwater.storage.folder")
 
-    def cut(path: Path, body: bytes) -> None:
+    def cut(path: Path, body: bytes) -> int:
         path.write_bytes(body[: len(body) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")
 
-    corpus._write_durably = cut
+    corpus._write_draft = cut
 
 
 def _brisk_rescuer() -> None:
@@ -280,12 +281,15 @@ def _commit_before_file() -> None:
     corpus = importlib.import_module("headwater.storage.folder")
     write = corpus.Corpus.write
 
-    def late(self: Any, source: str, subpath: str, body: bytes, *_: Any) -> Any:
-        threading.Timer(3.0, write, (self, source, subpath, body)).start()
-        digest = corpus.hashlib.sha256(body).digest()
-        return corpus.RawFile(str(corpus.raw_path(source, subpath)), digest, len(body))
+    def late(self: Any, files: Any) -> Any:
+        written = []
+        for source, subpath, body, _ in files:
+            threading.Timer(3.0, write, (self, source, subpath, body)).start()
+            digest = corpus.hashlib.sha256(body).digest()
+            written.append(corpus.RawFile(str(corpus.raw_path(source, subpath)), digest, len(body)))
+        return written
 
-    corpus.Corpus.write = late
+    corpus.Corpus.write_batch = late
 
 
 def _no_politeness() -> None:

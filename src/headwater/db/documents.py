@@ -185,7 +185,7 @@ def _list_columns(url_id: int, source_id: int, document: NewDocument) -> tuple[A
         document.fetched_url,
         document.content_type,
         article.body_status,
-        msgspec.Raw(msgspec.json.encode(article.artifacts)),  # the driver would read a list as a dimension
+        msgspec.json.encode(article.artifacts).decode(),  # the driver would read a list as a dimension of the array
         article.updated_at,
         article.confidence,
         document.selectors,

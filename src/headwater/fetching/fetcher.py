@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
 from headwater.core.backoff import retry_wait
-from headwater.core.errors import HeadwaterError, NotNow, OperatorError
+from headwater.core.errors import HeadwaterError, NotNow, OperatorError, StorageFailed
 from headwater.core.frontier import Candidate, Claim, FetchOutcome, RequestRecord, UrlStatus
 from headwater.core.http import Response
 from headwater.core.reasons import BODY_REASONS, Reason
@@ -17,7 +17,7 @@ from headwater.core.urls import host_of, page_subpath
 from headwater.db.context import DatabaseContext
 from headwater.db.documents import NewDocument
 from headwater.db.frontier import is_dead
-from headwater.db.pool import is_down
+from headwater.db.pool import Coalescer, is_down
 from headwater.db.site_memory import KnownBlocks, get_known_blocks
 from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
@@ -27,7 +27,7 @@ from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate, RequestOptions
 from headwater.politeness.host_lease import HostLease
 from headwater.sandbox.pool import Sandbox
-from headwater.storage.folder import Corpus, RawFile
+from headwater.storage.folder import Corpus, NewRawFile, RawFile
 
 log = structlog.get_logger()
 _COMMIT_MARGIN = timedelta(seconds=2)  # a fetch ends before its lease, so that the commit comes in time
@@ -65,6 +65,7 @@ class Fetcher:
 
     def __post_init__(self) -> None:
         self._clock = self.context.clock
+        self._raw_files = Coalescer(self._write_batch)
         seconds = self.context.settings.page_timeout_seconds
         self._limits = replace(self.gate.limits, read_seconds=seconds, total_seconds=seconds)
 
@@ -223,13 +224,20 @@ class Fetcher:
     async def _write_raw_file(self, claim: Claim, body: bytes) -> RawFile:
         """Write the raw file, but not after the lease may have ended."""
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
-        return await asyncio.to_thread(
-            self.corpus.write,
-            claim.fetch_profile.source,
-            subpath,
-            body,
-            lambda: self._clock.now() < claim.lease.until - _COMMIT_MARGIN,
+        written = await self._raw_files.submit(
+            NewRawFile(
+                claim.fetch_profile.source,
+                subpath,
+                body,
+                lambda: self._clock.now() < claim.lease.until - _COMMIT_MARGIN,
+            )
         )
+        if isinstance(written, StorageFailed):
+            raise written
+        return written
+
+    async def _write_batch(self, files: Sequence[NewRawFile]) -> list[RawFile | StorageFailed]:
+        return await asyncio.to_thread(self.corpus.write_batch, files)
 
     def _fail(self, claim: Claim, reason: Reason, detail: str) -> FetchOutcome:
         """Retry later if that may help and retries are left. Our own faults consume no retry."""

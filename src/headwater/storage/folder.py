@@ -7,6 +7,7 @@ A running backup (corpus_copy.py) locks `<data>/corpus/.lock`. A writer then kee
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -15,7 +16,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
@@ -31,6 +32,9 @@ LOCK = ".lock"
 REPLACED = "replaced"
 FILE_MODE, FOLDER_MODE = 0o640, 0o750  # raw files are for Headwater and for readers of its group
 _DRAFT_BYTES = 16
+_KNOWN_FOLDERS = 10_000
+_begin_write = getattr(ctypes.CDLL(None), "sync_file_range", None)  # of Linux; without it, fsync does all the work
+_WRITE = 2
 _DRAFT = re.compile(rf"[0-9a-f]{{{_DRAFT_BYTES * 2}}}")
 
 
@@ -40,6 +44,15 @@ class RawFile(NamedTuple):
     path: str
     sha256: bytes
     size: int
+
+
+class NewRawFile(NamedTuple):
+    """A file to write. `still_ours` is called last: a slow writer that lost its lease must not undo the next one's."""
+
+    source: str
+    subpath: str
+    body: bytes
+    still_ours: Callable[[], bool] = lambda: True
 
 
 class Drafts(NamedTuple):
@@ -54,6 +67,7 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._known: set[Path] = set()  # folders that are there, unless a source was removed meanwhile
 
     def folders(self) -> list[str]:
         """List the folders of sources."""
@@ -61,30 +75,58 @@ class Corpus:
             return []
         return sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
 
-    def write(self, source: str, subpath: str, body: bytes, still_ours: Callable[[], bool] = lambda: True) -> RawFile:
-        """Put bytes in place, whole or not at all.
+    def write(self, source: str, subpath: str, body: bytes) -> RawFile:
+        """Put bytes in place, whole or not at all."""
+        (written,) = self.write_batch([NewRawFile(source, subpath, body)])
+        if isinstance(written, StorageFailed):
+            raise written
+        return written
 
-        `still_ours` is called last: a slow writer that lost its lease must not undo the work of the next one.
+    def write_batch(self, files: Sequence[NewRawFile]) -> list[RawFile | StorageFailed]:
+        """Put files in place, each whole or not at all. Return the result of each.
+
+        All drafts are written first, so that the disk works on all of them at once. Each folder is flushed once.
         """
-        relative = raw_path(source, subpath)
-        target = self.folder / relative
-        temporary = self.folder.joinpath(source, *RAW, TEMPORARY, secrets.token_hex(_DRAFT_BYTES))
+        drafts = [_Draft(self.folder, file) for file in files]
+        _do_each(drafts, self._write_draft)
+        _do_each(drafts, _Draft.flush)
+        if any(not draft.error for draft in drafts):
+            try:
+                with self._no_backup_starting() as backup_is_running:
+                    _do_each(drafts, lambda draft: draft.put_in_place(backup_is_running))
+            except OSError as error:
+                for draft in drafts:
+                    draft.fail(error)
+        for folder in dict.fromkeys(draft.target.parent for draft in drafts if not draft.error):
+            try:
+                _flush_folder(folder)
+            except OSError as error:
+                for draft in drafts:
+                    if draft.target.parent == folder:
+                        draft.fail(error)
+        if any(draft.error for draft in drafts):  # another program may have removed folders
+            self._known.clear()
+        return [draft.error or RawFile(draft.path, draft.sha256, len(draft.file.body)) for draft in drafts]
+
+    def _write_draft(self, draft: "_Draft") -> None:
         try:
-            make_folders(temporary.parent)
-            make_folders(target.parent)
-            _write_durably(temporary, body)
-            if not still_ours():
-                raise TimeoutError("the disk took too long")
-            with self._no_backup_starting() as backup_is_running:
-                if backup_is_running:
-                    _set_aside(target, str(relative), temporary.parent)
-                os.replace(temporary, target)
-            _flush_folder(target.parent)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise StorageFailed(f"The raw file {relative} cannot be written: {error.strerror or error}.") from error
-        return RawFile(str(relative), hashlib.sha256(body).digest(), len(body))
+            for folder in (draft.temporary.parent, draft.target.parent):
+                self._make_folders(folder)
+            draft.write()
+        except FileNotFoundError:  # the folders were removed with their source
+            self._known.clear()
+            for folder in (draft.temporary.parent, draft.target.parent):
+                self._make_folders(folder)
+            draft.write()
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make a folder, unless it was made before."""
+        if folder in self._known:
+            return
+        make_folders(folder)
+        if len(self._known) >= _KNOWN_FOLDERS:
+            self._known.clear()
+        self._known.add(folder)
 
     def read(self, path: str, limit: int = -1) -> bytes:
         """Return the bytes of a raw file, or the first `limit` of them, by the path in its row."""
@@ -185,6 +227,67 @@ class Corpus:
         return Drafts(len(sizes), sum(sizes))
 
 
+class _Draft:
+    """A raw file on its way to its place."""
+
+    def __init__(self, corpus: Path, file: NewRawFile) -> None:
+        self.file = file
+        self.error: StorageFailed | None = None
+        self.path, self.target, self.temporary = "", corpus, corpus
+        self._opened: int | None = None
+        try:
+            self.path = str(raw_path(file.source, file.subpath))
+        except StorageFailed as error:
+            self.error = error
+            return
+        self.target = corpus / self.path
+        self.temporary = corpus.joinpath(file.source, *RAW, TEMPORARY, secrets.token_hex(_DRAFT_BYTES))
+
+    def write(self) -> None:
+        """Write the bytes, and begin to move them to the disk."""
+        self._opened = _write_draft(self.temporary, self.file.body)
+        self.sha256 = hashlib.sha256(self.file.body).digest()
+
+    def flush(self) -> None:
+        """Wait until the bytes are on the disk."""
+        assert self._opened is not None
+        os.fsync(self._opened)
+        self._close()
+
+    def put_in_place(self, backup_is_running: bool) -> None:
+        """Rename the file to its place."""
+        if not self.file.still_ours():
+            raise TimeoutError("the disk took too long")
+        if backup_is_running:
+            _set_aside(self.target, self.path, self.temporary.parent)
+        os.replace(self.temporary, self.target)
+
+    def fail(self, error: OSError) -> None:
+        """Keep the error, and remove the draft."""
+        if self.error is None:
+            self.error = StorageFailed(f"The raw file {self.path} cannot be written: {error.strerror or error}.")
+            self.error.__cause__ = error
+        with contextlib.suppress(OSError):
+            self._close()
+        with contextlib.suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            os.close(opened)
+
+
+def _do_each(drafts: Iterable[_Draft], step: Callable[[_Draft], None]) -> None:
+    """Take a step with each draft that has not failed."""
+    for draft in drafts:
+        if draft.error is None:
+            try:
+                step(draft)
+            except OSError as error:
+                draft.fail(error)
+
+
 def raw_path(source: str, subpath: str) -> PurePosixPath:
     """Return the path below the corpus folder. Raises StorageFailed if the subpath leaves the folder of its source."""
     parts = PurePosixPath(subpath).parts
@@ -278,12 +381,19 @@ def _remove(folder: int, name: str) -> bool:
     return True
 
 
-def _write_durably(path: Path, body: bytes) -> None:
+def _write_draft(path: Path, body: bytes) -> int:
+    """Write the bytes of a draft, and return its descriptor. The disk begins to write, and `fsync` waits for it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    with open(descriptor, "wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        written = 0
+        while written < len(body):
+            written += os.write(descriptor, memoryview(body)[written:])
+        if _begin_write is not None:
+            _begin_write(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _WRITE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _flush_folder(folder: Path) -> None:

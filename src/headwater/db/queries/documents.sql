@@ -12,7 +12,7 @@ SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY c
 -- name: save_documents
 -- Arrays: $1 url ids, $2 sources, $3 content hashes, $4 titles, $5 bylines, $6 published, $7 languages, $8 images,
 -- $9 abstracts, $10 canonical URLs, $11 provenances, $12 normalizers, $13 raw paths, $14 raw hashes, $15 raw bytes,
--- $16 fetched URLs, $17 content types, $18 body statuses, $19 artifacts, $20 updated, $21 confidences,
+-- $16 fetched URLs, $17 content types, $18 body statuses, $19 artifacts in JSON, $20 updated, $21 confidences,
 -- $22 the selectors of the sources, $23 regions, $24 page kinds, $25 removed blocks as text; $26 now.
 -- A text that changed stays as a revision.
 -- Returns url id and id; whether the document was known and one of its fields changed (the trigger `record_changed` compares
@@ -20,7 +20,7 @@ SELECT content_hash FROM texts WHERE content_hash = ANY ($1::bytea[]) ORDER BY c
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::int[], $3::bytea[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[],
                          $9::text[], $10::text[], $11::jsonb[], $12::text[], $13::text[], $14::bytea[], $15::int[], $16::text[],
-                         $17::text[], $18::text[], $19::jsonb[], $20::timestamptz[], $21::jsonb[], $22::jsonb[], $23::text[], $24::text[],
+                         $17::text[], $18::text[], $19::text[], $20::timestamptz[], $21::jsonb[], $22::jsonb[], $23::text[], $24::text[],
                          $25::text[])
         AS g (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract, canonical_url, provenance,
               normalizer, raw_path, raw_hash, raw_bytes, fetched_url, content_type, body_status, artifacts, updated_at, confidence,
@@ -40,7 +40,7 @@ WITH given AS MATERIALIZED (
                                 fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors, region,
                                 page_kind, removed_blocks)
     SELECT url_id, source_id, content_hash, title, byline, published_at, language, image, abstract, canonical_url, provenance,
-           normalizer, raw_path, raw_hash, raw_bytes, $26, fetched_url, content_type, body_status, artifacts, updated_at, confidence,
+           normalizer, raw_path, raw_hash, raw_bytes, $26, fetched_url, content_type, body_status, artifacts::jsonb, updated_at, confidence,
            selectors, region, page_kind, removed_blocks::bigint[]
     FROM given ORDER BY url_id
     ON CONFLICT (url_id) DO UPDATE
