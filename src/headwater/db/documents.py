@@ -185,13 +185,14 @@ def _list_columns(url_id: int, source_id: int, document: NewDocument) -> tuple[A
         document.fetched_url,
         document.content_type,
         article.body_status,
-        msgspec.json.encode(article.artifacts).decode(),  # the driver would read a list as a dimension of the array
+        # Two columns are texts: the driver would read a list as a dimension of the array.
+        msgspec.json.encode(article.artifacts).decode(),
         article.updated_at,
         article.confidence,
         document.selectors,
         article.region,
         article.page_kind,
-        f"{{{','.join(map(str, document.removed_blocks))}}}",  # the driver would read a list as a dimension of the array
+        f"{{{','.join(map(str, document.removed_blocks))}}}",
     )
 
 

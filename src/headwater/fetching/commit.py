@@ -176,6 +176,29 @@ def _find_reason(
     return Reason.LINKED if document.content_hash not in (*new_texts, before) else None
 
 
+async def _learn_site_blocks(
+    connection: Connection, results: Collection[FetchResult], finishes: Collection[Finish], ends: Mapping[int, FetchEnd]
+) -> None:
+    """Count the blocks of pages that were read for the first time and whose text is new."""
+    stored = {done.claim.url_id for done in finishes if done.outcome.reason is Reason.STORED}
+    pages: dict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
+    for result in results:
+        claim, document = result.finish.claim, result.document
+        is_first = claim.url_id in stored and ends.get(claim.url_id) is FetchEnd.FIRST
+        if document and document.site_blocks and is_first:
+            pages[claim.host.host].append((claim.url_id, document.site_blocks))
+    if not pages:
+        return
+    memories = await site_memory.lock_site_memories(connection, pages)
+    learned: dict[str, SiteMemory] = {}
+    for host, of_host in pages.items():
+        memory = memories.get(host, SiteMemory())
+        if taught := [blocks for url_id, blocks in of_host if memory.is_taught_by(url_id)]:
+            learned[host] = memory.learn(taught)
+    if learned:
+        await site_memory.save_site_memories(connection, learned)
+
+
 async def _save_aliases(connection: Connection, results: Collection[FetchResult], now: datetime) -> None:
     """Save the URLs that redirects within a host led to, so that no worker fetches them as pages of their own."""
     if not any(result.aliases for result in results):
