@@ -39,6 +39,7 @@ PEERS = {
 OURS = "Headwater"
 CORES = {"one core": [1], "two cores": [0, 1]}
 PATIENCE_SECONDS = 900.0
+AT_ONCE = 32  # requests, as in pipeline_peer.py
 HEADWATER = Path(sys.executable).with_name("headwater")
 _QUERIES = read_queries("pipeline.sql")
 
@@ -188,6 +189,7 @@ async def _run_ours(server: str, folder: Path, port: int, listed: Path, cores: l
                 "HEADWATER_DATA_DIR": data,
                 "HEADWATER_LISTEN_PORT": "0",
                 "HEADWATER_HOST_DELAY_MS": "0",
+                "HEADWATER_FETCH_WORKERS": str(AT_ONCE),
                 "HEADWATER_ALLOW_NETWORKS": "127.0.0.0/8",
                 "HEADWATER_CONNECT_TO": f"*.demo.test=127.0.0.1:{port}",
             }

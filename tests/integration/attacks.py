@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -263,6 +264,18 @@ def open_descriptors() -> list[int]:
     return [number for number in range(32) if _is_open(number)]
 
 
+def shared_memory() -> list[bool]:
+    """Return for each piece of memory that the program shares with the child whether the child can write to it."""
+    return [_is_writable(number) for number in open_descriptors() if stat.S_ISREG(os.fstat(number).st_mode)]
+
+
+def _is_writable(descriptor: int) -> bool:
+    with suppress(OSError):
+        os.write(descriptor, b"x")
+        return True
+    return False
+
+
 def _is_open(descriptor: int) -> bool:
     with suppress(OSError):
         os.fstat(descriptor)
@@ -301,6 +314,7 @@ async def attack_from_a_child(names: list[str], target: dict[str, Any]) -> dict[
             "errors": errors,
             "missing": await sandbox.run(list_missing_rules, returns=dict[str, str]),
             "descriptors": await sandbox.run(open_descriptors, returns=list[int]),
+            "shared_memory": await sandbox.run(shared_memory, returns=list[bool]),
             "status": read_status(child),
         }
 

@@ -39,6 +39,10 @@ def maybe(give: bool) -> Finding | None:
     return Finding("given", Reason.STORED, datetime(2026, 1, 1, tzinfo=UTC)) if give else None
 
 
+def join(*bodies: bytes) -> bytes:
+    return b"".join(bodies)
+
+
 def length(body: bytes) -> int:
     return len(body)
 

@@ -49,7 +49,8 @@ def test_each_attack_on_the_rules_fails() -> None:
     status = found["status"]
     assert {status[name].strip("0") for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {""}
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-    assert len(found["descriptors"]) == 4  # three of /dev/null, and the socket of its calls
+    assert len(found["descriptors"]) == 5  # three of /dev/null, the socket of its calls, the memory of their bodies
+    assert found["shared_memory"] == [False], "a child only reads the bodies"
 
 
 @needs_root

@@ -77,6 +77,13 @@ async def test_a_result_comes_back_as_the_type_asked_for(sandbox: Sandbox) -> No
     assert finding.inner.reason.sentence == Reason.GONE.sentence
 
 
+async def test_long_bodies_arrive_whole_and_leave_no_bytes_to_later_calls(sandbox: Sandbox) -> None:
+    """They pass through shared memory, which has the bytes of earlier calls."""
+    for sizes in ((100_000, 20, 3_000_000), (50_000,), (16_384, 16_383)):
+        bodies = [os.urandom(size) for size in sizes]
+        assert await sandbox.run(hostile_functions.join, *bodies, returns=bytes) == b"".join(bodies)
+
+
 async def test_a_result_may_be_one_of_several_types(sandbox: Sandbox) -> None:
     assert await sandbox.run(hostile_functions.maybe, False, returns=Finding | None) is None
     given = await sandbox.run(hostile_functions.maybe, True, returns=Finding | None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import StorageFailed
 from headwater.core.reasons import Reason
-from headwater.storage.folder import Corpus, Drafts, raw_path
+from headwater.storage.folder import Corpus, Drafts, NewRawFile, RawFile, raw_path
 from tests.refusals import refused
 
 
@@ -69,6 +69,43 @@ def test_bytes_and_names_are_flushed_before_write_returns(tmp_path: Path, monkey
     monkeypatch.setattr(os, "replace", recorded_replace)
     corpus.write("s", "folder/a", b"two")
     assert calls == ["flush .tmp", "replace", "flush raw"]
+
+
+def test_a_batch_flushes_each_file_before_its_rename_and_each_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: files that are written together share the flush of their folder, and one failure concerns one file."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        calls.append("flush draft" if path.parent.name == ".tmp" else f"flush {path.name}")
+        fsync(descriptor)
+
+    def recorded_replace(source: Path, target: Path) -> None:
+        calls.append(f"replace {target.name}")
+        replace(source, target)
+
+    corpus = Corpus(tmp_path)
+    corpus.write("s", "folder/a", b"one")
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    late, refused = NewRawFile("s", "folder/b", b"late", lambda: False), NewRawFile("s", "../b", b"refused")
+    written = corpus.write_batch(
+        [NewRawFile("s", "folder/a", b"two"), late, refused, NewRawFile("s", "folder/c", b"three")]
+    )
+    assert calls == ["flush draft"] * 3 + ["replace a", "replace c", "flush folder"]
+    assert [isinstance(one, StorageFailed) for one in written] == [False, True, True, False]
+    assert [corpus.read(one.path) for one in written if isinstance(one, RawFile)] == [b"two", b"three"]
+    assert list(drafts_of(tmp_path).iterdir()) == []
+
+
+def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path)
+    corpus.write("s", "folder/a", b"one")
+    Corpus(tmp_path).remove_source("s")
+    assert corpus.read(corpus.write("s", "folder/a", b"two").path) == b"two"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Typed functions over queries/site_memory.sql."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwater.core.site_memory import SiteMemory
@@ -15,13 +15,15 @@ class KnownBlocks(NamedTuple):
     is_pinned: bool
 
 
-async def get_known_blocks(connection: Connection, url_id: int, host: str) -> KnownBlocks:
-    """Return the blocks that the document of a URL was read without, or else those that recur on its host."""
-    row = await connection.fetchrow(query("get_known_blocks"), url_id, host)
-    assert row is not None
-    if row["removed"] is not None:
-        return KnownBlocks(row["removed"], is_pinned=True)
-    return KnownBlocks(_read_memory(row).recurring() if row["pages"] else [], is_pinned=False)
+async def get_known_blocks(connection: Connection, pages: Sequence[tuple[int, str]]) -> list[KnownBlocks]:
+    """Return for each page (URL id, host) the blocks that its document was read without, or those of its host."""
+    rows = await connection.fetch(query("get_known_blocks"), *zip(*pages, strict=True))
+    return [
+        KnownBlocks(_read_memory(row).recurring() if row["pages"] else [], is_pinned=False)
+        if row["removed"] is None
+        else KnownBlocks(row["removed"], is_pinned=True)
+        for row in rows
+    ]
 
 
 async def lock_site_memories(connection: Connection, hosts: Collection[str]) -> dict[str, SiteMemory]:

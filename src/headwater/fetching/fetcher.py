@@ -66,6 +66,7 @@ class Fetcher:
     def __post_init__(self) -> None:
         self._clock = self.context.clock
         self._raw_files = Coalescer(self._write_batch)
+        self._known_blocks = Coalescer(self._get_known_blocks)
         seconds = self.context.settings.page_timeout_seconds
         self._limits = replace(self.gate.limits, read_seconds=seconds, total_seconds=seconds)
 
@@ -173,7 +174,7 @@ class Fetcher:
                 Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified
             )
             return self._end(fetch, unchanged)
-        known = await self.context.database.run(get_known_blocks, claim.url_id, claim.host.host)
+        known = await self._known_blocks.submit((claim.url_id, claim.host.host))
         page = await self._read(claim, response, known)
         raw = await self._write_raw_file(claim, response.body)
         document = NewDocument(
@@ -235,6 +236,9 @@ class Fetcher:
         if isinstance(written, StorageFailed):
             raise written
         return written
+
+    async def _get_known_blocks(self, pages: Sequence[tuple[int, str]]) -> list[KnownBlocks]:
+        return await self.context.database.run(get_known_blocks, pages)
 
     async def _write_batch(self, files: Sequence[NewRawFile]) -> list[RawFile | StorageFailed]:
         return await asyncio.to_thread(self.corpus.write_batch, files)

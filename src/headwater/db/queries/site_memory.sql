@@ -1,8 +1,11 @@
 -- name: get_known_blocks
--- The blocks that were left out of the document of a URL, or NULL if it has none, and the memory of its host.
--- $1 url id, $2 host
-SELECT (SELECT removed_blocks FROM documents WHERE url_id = $1) AS removed, m.pages, m.blocks, m.counts
-FROM (SELECT) AS one LEFT JOIN site_memory m ON m.host = $2
+-- For each URL the blocks that were left out of its document, or NULL if it has none, and the memory of its host.
+-- Arrays: $1 url ids, $2 hosts. The rows have the order of the arrays.
+SELECT d.removed_blocks AS removed, m.pages, m.blocks, m.counts
+FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS g (url_id, host, number)
+LEFT JOIN LATERAL (SELECT k.removed_blocks FROM documents k WHERE k.url_id = g.url_id LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT n.* FROM site_memory n WHERE n.host = g.host LIMIT 1) m ON true
+ORDER BY g.number
 
 -- name: lock_site_memory
 -- The memories of hosts, in an order, so that no two processes wait for each other. $1 hosts
