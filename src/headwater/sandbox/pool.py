@@ -15,7 +15,6 @@ import functools
 import itertools
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -32,7 +31,8 @@ from headwater.core import errors
 from headwater.core.errors import HeadwaterError, NotNow, SandboxFailed
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.sandbox.child import COMMAND, FORK, IN_MEMORY, KILL, LENGTH, PLACE, READY, RESULT, Failure
+from headwater.sandbox.child import COMMAND, FORK, KILL, LENGTH, READY, RESULT, Failure
+from headwater.sandbox.link import ChildLink, make_memory
 
 T = TypeVar("T")
 
@@ -53,9 +53,6 @@ _START_SECONDS = 60.0  # for the import of the parsers on a busy machine
 _STOP_SECONDS = 2.0
 _CALLS_PER_CHILD = 1000  # parsers leak memory; a new child costs milliseconds
 _MIB = 1024 * 1024
-_ENCODER = msgspec.msgpack.Encoder()
-_SHORT_BODY = 16 * 1024  # shorter arguments are sent
-_KEPT_MEMORY = _MIB  # of an idle child
 
 _BOOT = (
     "import json, sys; descriptor, memory, preload, sys.path[:] = json.loads(sys.argv[1]); "
@@ -83,7 +80,7 @@ class Sandbox:
     preload: Sequence[str] = ()
     packages: Sequence[str] = ("headwater",)
     _slots: asyncio.Semaphore = field(init=False)
-    _idle: "list[_Child]" = field(default_factory=list)
+    _idle: list[ChildLink] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _server: "_ForkServer | None" = None
     _closed: bool = False
@@ -151,7 +148,7 @@ class Sandbox:
             self._discard(self._idle.pop())
         await asyncio.sleep(0)  # an aborted transport closes its socket in the next iteration of the event loop
 
-    async def _take_child(self) -> "_Child":
+    async def _take_child(self) -> ChildLink:
         while self._idle:
             child = self._idle.pop()
             if not child.has_ended:
@@ -159,12 +156,12 @@ class Sandbox:
             self._discard(child)
         return await self._start_child()
 
-    async def _start_child(self) -> "_Child":
+    async def _start_child(self) -> ChildLink:
         if self._closed:
             raise self._failed("the sandbox is closed")
         number = next(self._numbers)
         try:
-            child = _Child(number, *self._get_server().fork(number))
+            child = ChildLink(number, *self._get_server().fork(number))
             try:
                 async with asyncio.timeout(_START_SECONDS):
                     await child.connect()
@@ -185,7 +182,7 @@ class Sandbox:
         return self._server
 
     async def _ask(
-        self, child: "_Child", function: str, args: Sequence[Any], seconds: float, output_bytes: int
+        self, child: ChildLink, function: str, args: Sequence[Any], seconds: float, output_bytes: int
     ) -> bytes:
         try:
             async with asyncio.timeout(seconds):
@@ -199,123 +196,13 @@ class Sandbox:
         except (OSError, EOFError):
             raise self._failed("the child process died") from None
 
-    def _discard(self, child: "_Child") -> None:
+    def _discard(self, child: ChildLink) -> None:
         child.close()
         assert self._server is not None
         self._server.kill(child.number)
 
     def _failed(self, message: str) -> SandboxFailed:
         return SandboxFailed(message, reason=Reason.SHUTDOWN if self._closed else Reason.SANDBOX_CRASHED)
-
-
-class _Child(asyncio.Protocol):
-    """The program's end of one child."""
-
-    def __init__(self, number: int, link: socket.socket, memory: int | None) -> None:
-        self.number = number
-        self.calls = 0
-        self._link = link
-        self._transport: asyncio.Transport | None = None
-        self._memory = memory
-        self._received = bytearray()
-        self._wanted = 0
-        self._answer: asyncio.Future[None] | None = None
-
-    async def connect(self) -> None:
-        """Open the connection."""
-        await asyncio.get_running_loop().create_connection(lambda: self, sock=self._link)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the connection."""
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Keep what the child has sent, until it is enough."""
-        self._received += data
-        if self._wanted and len(self._received) >= self._wanted:
-            self._wake()
-        elif len(self._received) > self._wanted + _MIB:
-            self._open_transport.pause_reading()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        """Wake the caller: the child has ended."""
-        self._wake()
-
-    @property
-    def _open_transport(self) -> asyncio.Transport:
-        assert self._transport is not None
-        return self._transport
-
-    def _wake(self) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether an idle child has ended: then its socket is readable."""
-        if self._open_transport.is_closing() or self._received:
-            return True
-        readable = select.poll()
-        readable.register(self._link, select.POLLIN)
-        return bool(readable.poll(0))
-
-    def call(self, function: str, args: Sequence[Any], seconds: float) -> None:
-        """Send a call. Its long bodies go to the shared memory."""
-        self.calls += 1
-        request = bytearray(LENGTH.size)
-        _ENCODER.encode_into((function, self._share(args), seconds), request, LENGTH.size)
-        LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
-        self._open_transport.write(request)
-
-    def _share(self, args: Sequence[Any]) -> list[Any]:
-        """Write the long bodies to the shared memory. Return the arguments with the places of these bodies."""
-        if self._memory is None:
-            return list(args)
-        shared: list[Any] = []
-        end = 0
-        for arg in args:
-            if isinstance(arg, bytes) and len(arg) >= _SHORT_BODY:
-                shared.append(msgspec.msgpack.Ext(IN_MEMORY, PLACE.pack(end, len(arg))))
-                written = 0
-                while written < len(arg):
-                    written += os.pwrite(self._memory, memoryview(arg)[written:], end + written)
-                end += written
-            else:
-                shared.append(arg)
-        return shared
-
-    async def read(self, size: int) -> bytes:
-        """Return the next bytes that the child sends. Raises EOFError if it ends before."""
-        if len(self._received) < size:
-            self._wanted = size
-            self._open_transport.resume_reading()
-            self._answer = asyncio.get_running_loop().create_future()
-            if self._open_transport.is_closing():
-                raise EOFError
-            try:
-                await self._answer
-            finally:
-                self._answer, self._wanted = None, 0
-            if len(self._received) < size:
-                raise EOFError
-        part = bytes(memoryview(self._received)[:size])
-        del self._received[:size]
-        return part
-
-    def free_memory(self) -> None:
-        """Free the memory that a large body took."""
-        if self._memory is not None and os.fstat(self._memory).st_size > _KEPT_MEMORY:
-            os.ftruncate(self._memory, 0)
-
-    def close(self) -> None:
-        """Close the connection and the memory."""
-        if self._transport is None:
-            self._link.close()
-        else:
-            self._transport.abort()
-        if self._memory is not None:
-            os.close(self._memory)
-            self._memory = None
 
 
 class _ForkServer:
@@ -349,7 +236,7 @@ class _ForkServer:
     def fork(self, number: int) -> tuple[socket.socket, int | None]:
         """Start a child. Return our end of its socket, and the memory that we share with it."""
         ours, theirs = socket.socketpair()
-        memory = _make_memory()
+        memory = make_memory()
         with theirs, contextlib.ExitStack() as copies:
             links = [theirs.fileno()]
             try:
@@ -386,11 +273,6 @@ class _ForkServer:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-
-def _make_memory() -> int | None:
-    """Make memory that a child can share. Only Linux has it."""
-    return os.memfd_create("headwater", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
 
 
 @functools.cache
