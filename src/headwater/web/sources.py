@@ -1,7 +1,7 @@
 """The pages of sources: the list by health, a source with its polls and runs, its settings, and its removal."""
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Form, Query, Request, Response
@@ -13,7 +13,7 @@ from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.source import Method
 from headwater.discovery.operations import RunFilter
 from headwater.history.sources import describe_event
-from headwater.sources.health import SourceDetails, SourceHealth
+from headwater.sources.health import SourceDetails, SourceHealth, SourceMethod
 from headwater.sources.operations import EditedSource, SourceFilter
 from headwater.web.history import draw_items, draw_source, format_lag
 from headwater.web.setting_text import format_setting, parse_setting
@@ -24,6 +24,7 @@ _LINES = 50
 _RUNS = 8
 _MOST_PROBLEMS = 20
 _LONGEST = 200
+_NOW = datetime.min.replace(tzinfo=UTC)  # before all planned times
 Text = Annotated[str, Query(max_length=_LONGEST)]
 
 
@@ -94,6 +95,7 @@ def _add_source(app: FastAPI, view: View) -> None:
             source=source,
             runs=runs,
             history=history,
+            next_polls=_sort_polls(source),
             drawn=draw_source(history),
             describe=describe_event,
             format_lag=format_lag,
@@ -101,6 +103,13 @@ def _add_source(app: FastAPI, view: View) -> None:
             can_backfill=any(method.method is Method.SITEMAP for method in source.methods),
             **_list_settings(source),
         )
+
+
+def _sort_polls(source: SourceDetails) -> list[SourceMethod]:
+    """Return the methods that are polled next, the last one first. A poll that runs is the last of the list."""
+    times = [(_NOW if method.polling else method.next_poll_at, method) for method in source.methods]
+    planned = [(at, method) for at, method in times if at]
+    return [method for _, method in sorted(planned, key=lambda pair: pair[0], reverse=True)]
 
 
 def _list_settings(source: SourceDetails) -> dict[str, Any]:
