@@ -1,9 +1,12 @@
 """The calls of the bench to Headwater. If a signature changes, only this file changes."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+
+import psutil
 
 from bench.search_corpus import Document
 from headwater.core.frontier import Candidate, Claim, FetchOutcome, HostRelease, Origin, RequestRecord, UrlStatus
@@ -93,6 +96,12 @@ class StoryBench:
         """Put documents into stories, as the role does for one batch of changes."""
         await self._database.transact(place_documents, ids)
 
+    async def cpu_seconds(self) -> float:
+        """Return the CPU time of this process and of the server for it. Other programs do not change it."""
+        async with self._database.connection() as connection:
+            server = psutil.Process(connection.get_server_pid()).cpu_times()
+        return time.process_time() + float(server.user + server.system)
+
 
 @contextlib.asynccontextmanager
 async def open_stories(dsn: str, now: datetime) -> AsyncIterator[StoryBench]:
@@ -128,7 +137,7 @@ async def open_search(dsn: str, now: datetime) -> AsyncIterator[SearchBench]:
 
 @contextlib.asynccontextmanager
 async def _open_with_source(dsn: str, now: datetime) -> AsyncIterator[tuple[DatabaseContext, int]]:
-    async with open_database_context(Settings(database_url=dsn)) as context:
+    async with open_database_context(Settings(database_url=dsn, database_connections=1)) as context:
         async with context.database.connection() as connection:
             source = await sources.add_source(connection, "bench", "feed", {}, now=now, due={})
         assert source

@@ -56,6 +56,7 @@ GET /feeds/saved/{name}.{form} read
 GET /feeds/search.{form} read
 GET /feeds/secret/{secret}.{form} open
 GET /feeds/source/{name}.{form} read
+GET /feeds/story/{document_id}.{form} read
 GET /frontier/hosts read
 POST /frontier/hosts/release write
 GET /frontier/hosts/{host} read

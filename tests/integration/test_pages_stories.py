@@ -1,7 +1,9 @@
 """The pages of stories, and the lines of other pages that open to a story (issue 23)."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 
+import feedparser
 import pytest
 
 from headwater.core.settings import Settings
@@ -94,3 +96,20 @@ async def test_a_document_shows_the_others_of_its_story(reader: Reader) -> None:
 async def test_a_story_that_does_not_exist_is_not_found(reader: Reader) -> None:
     assert (await reader.get("/ui/stories/999")).status == 404
     assert (await reader.get("/ui/stories/999/diff")).status == 404
+
+
+async def test_a_story_has_a_feed_and_is_one_entry_of_other_feeds(reader: Reader) -> None:
+    """The entry is the newest document. It links to the others, so a reader loses none."""
+    story = (await reader.get("/ui/stories")).links(".lines a")["Upton bridge closed"].rpartition("/")[2]
+    feed = feedparser.parse((await reader.get(f"/feeds/story/{story}.atom")).text)
+    assert (feed.bozo, feed.version, feed.feed.title) == (False, "atom10", "Headwater: Upton bridge closed")
+    assert {entry.link for entry in feed.entries} == {"http://mirror.test/a", "http://herald.test/a"}
+    for path in ("search.atom?q=closed", "day/2026-03-12.atom"):
+        found = feedparser.parse((await reader.get(f"/feeds/{path}")).text)
+        links = {entry.link: [one.href for one in entry.links if one.rel == "related"] for entry in found.entries}
+        assert links.pop("http://coast.test/a") == []
+        assert [{url, *others} for url, others in links.items()] == [{"http://mirror.test/a", "http://herald.test/a"}]
+    item = next(one for one in json.loads((await reader.get("/feeds/search.json?q=upton")).text)["items"])
+    assert [one["source"] for one in item["_headwater"]["same_story"]] in (["herald.test"], ["mirror.test"])
+    assert (await reader.get("/feeds/story/999.atom")).status == 404
+    assert (await reader.get("/feeds/story/x.atom")).status == 404

@@ -41,7 +41,7 @@ def add_feeds(app: FastAPI, operations: Operations) -> None:
     ) -> Response:
         """Return the newest documents that match a search, as Atom 1.0 or JSON Feed 1.1. 304 if nothing changed."""
         feed = await operations.search.make_feed(q, only, address=str(request.url), limit=limit, with_text=full)
-        return _answer(request, feed, form)
+        return _answer(request, await feeds.fold(feed), form)
 
     @app.get("/feeds/category.{form}", tags=[_FEEDS], response_class=Response)
     async def category_feed(
@@ -74,6 +74,13 @@ def add_feeds(app: FastAPI, operations: Operations) -> None:
     async def saved_feed(request: Request, name: str, form: Form, limit: Limit = 50, full: Full = False) -> Response:
         """Return the newest documents of a saved search, as Atom 1.0 or JSON Feed 1.1. 304 if nothing changed."""
         return await make(request, FeedTarget(FeedKind.SAVED, name), form, limit, full=full)
+
+    @app.get("/feeds/story/{document_id}.{form}", tags=[_FEEDS], response_class=Response)
+    async def story_feed(
+        request: Request, document_id: str, form: Form, limit: Limit = 50, full: Full = False
+    ) -> Response:
+        """Return the documents of the story of a document, as Atom 1.0 or JSON Feed 1.1. 304 if nothing changed."""
+        return await make(request, FeedTarget(FeedKind.STORY, document_id), form, limit, full=full)
 
     @app.get("/feeds/secret/{secret}.{form}", tags=[_FEEDS], response_class=Response, dependencies=OPEN)
     async def secret_feed(request: Request, secret: str, form: Form) -> Response:

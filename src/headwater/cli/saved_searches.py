@@ -131,16 +131,19 @@ def add_address(
     category: Annotated[str | None, typer.Option(help="The documents of a category.")] = None,
     search: Annotated[str | None, typer.Option(help="The documents that match these words.")] = None,
     saved: Annotated[str | None, typer.Option(help="The documents of a saved search.")] = None,
+    story: Annotated[
+        str | None, typer.Option(help="The documents of the story of a document, given by its id.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Entries have the whole text.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make a secret address of a feed, and print its path once. Anyone who has it can read the feed."""
     from headwater.notify.operations import FeedKind, NewFeedAddress
 
-    given = {"day": day, "source": source, "category": category, "search": search, "saved": saved}
+    given = {"day": day, "source": source, "category": category, "search": search, "saved": saved, "story": story}
     chosen = [(kind, value) for kind, value in given.items() if value is not None]
     if len(chosen) != 1:
-        raise BadRequest("Give one of --day, --source, --category, --search and --saved.")
+        raise BadRequest("Give one of --day, --source, --category, --search, --saved and --story.")
     ((kind, value),) = chosen
     new = NewFeedAddress(name, FeedKind(kind), value, full)
     added = run_local(lambda operations: operations.feed_addresses.add(new), creates=True)

@@ -16,6 +16,7 @@ class FeedKind(StrEnum):
     CATEGORY = "category"
     SEARCH = "search"
     SAVED = "saved"
+    STORY = "story"
 
 
 @record
@@ -25,7 +26,7 @@ class FeedAddress:
     name: str
     kind: FeedKind
     value: str
-    """The day, the source, the category, the words or the saved search."""
+    """The day, the source, the category, the words, the saved search, or a document of the story."""
     with_text: bool
     """Whether entries have the whole text."""
     created_at: datetime

@@ -238,6 +238,12 @@ async def list_members(connection: Connection, story_id: int, limit: int) -> lis
     return [MemberRow(*row) for row in await connection.fetch(query("story_members"), story_id, limit)]
 
 
+async def list_newest(connection: Connection, story_id: int, limit: int) -> list[int]:
+    """Return the documents of a story that were stored last."""
+    rows = await connection.fetch(query("newest_of_story"), story_id, limit)
+    return [row["document_id"] for row in rows]
+
+
 async def list_stories(connection: Connection, *, before: int | None, limit: int, count_to: int) -> list[StoryLine]:
     """Return the stories of two documents or more, the one that got a document last first."""
     return [StoryLine(**row) for row in await connection.fetch(query("list_stories"), before, limit, count_to)]

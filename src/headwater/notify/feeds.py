@@ -1,7 +1,7 @@
-"""Feeds of a day, a source, a category, a search and a saved search."""
+"""Feeds of a day, a source, a category, a search, a saved search and a story."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -10,7 +10,7 @@ from headwater.core.errors import BadRequest, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
-from headwater.db import saved_searches, search
+from headwater.db import saved_searches, search, stories
 from headwater.db.context import DatabaseContext
 from headwater.db.feed_addresses import FeedKind
 from headwater.db.items import ContentFilter, DayFilter, DayItem
@@ -21,6 +21,8 @@ from headwater.search.operations import LEAD_CHARACTERS, LONGEST_QUERY, SearchOp
 
 MOST_ENTRIES = 500
 _TODAY, _LATEST = "today", "latest"
+_MOST_OTHERS = 20  # documents of a story that an entry links to
+_NUMBER = re.compile("[0-9]{1,18}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -62,7 +64,42 @@ class FeedOperations:
     async def make(
         self, target: FeedTarget, *, address: str, limit: int | None = None, with_text: bool = False
     ) -> DocumentFeed:
-        """Return a feed, the newest entries first."""
+        """Return a feed, the newest entries first. A story is one entry, except in its own feed."""
+        if target.kind is FeedKind.STORY:
+            return await self._make_story(target.value, address=address, limit=limit or 50, with_text=with_text)
+        return await self.fold(await self._make(target, address=address, limit=limit, with_text=with_text))
+
+    async def fold(self, feed: DocumentFeed) -> DocumentFeed:
+        """Return a feed with one entry for each story: its newest document in the feed, with links to the others."""
+        ids = [one.id for one in feed.documents if one.id]
+        found = await self.context.database.run(stories.stories_of, ids, 1, _MOST_OTHERS) if ids else []
+        known = {one.document_id: one for one in found}
+        seen: set[int] = set()
+        documents = []
+        for one in feed.documents:
+            story = known.get(one.id)
+            if story is None:
+                documents.append(one)
+            elif story.story_id not in seen:
+                seen.add(story.story_id)
+                documents.append(replace(one, others=tuple(story.others)))
+        return replace(feed, documents=documents)
+
+    async def _make_story(self, value: str, *, address: str, limit: int, with_text: bool) -> DocumentFeed:
+        """Return the feed of a story, given by the id of one of its documents."""
+        number = int(value) if _NUMBER.fullmatch(value) else 0
+        story = await self.context.database.run(stories.find_story, number)
+        if story is None:
+            raise OperatorError(f"No story has a document {redact(value)}.", reason=Reason.UNKNOWN_DOCUMENT)
+        ids = await self.context.database.run(stories.list_newest, story, limit)
+        rows = await self.context.database.run(search.feed_documents, ids, LEAD_CHARACTERS, with_text=with_text)
+        documents = sorted((FeedDocument(**row) for row in rows.values()), key=lambda one: one.changed_at, reverse=True)
+        title = min(rows.values(), key=lambda row: row["changed_at"])["title"] if rows else value
+        return DocumentFeed(f"Headwater: {title}", address, documents)
+
+    async def _make(
+        self, target: FeedTarget, *, address: str, limit: int | None = None, with_text: bool = False
+    ) -> DocumentFeed:
         value = target.value
         if target.kind is FeedKind.DAY:
             return await self._make_day(value, address=address, limit=limit or MOST_ENTRIES, with_text=with_text)

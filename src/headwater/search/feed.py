@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 import msgspec
 
 from headwater.core.record import record
+from headwater.db.stories import StoryMember
 
 ATOM_TYPE = "application/atom+xml; charset=utf-8"
 JSON_TYPE = "application/feed+json; charset=utf-8"
@@ -32,6 +33,8 @@ class FeedDocument:
     lead: str
     text: str | None
     """The whole text, if the feed has it."""
+    others: tuple[StoryMember, ...] = ()
+    """Other documents about the same story. The feed has no entries of their own for them."""
 
     @property
     def stable_id(self) -> str:
@@ -72,6 +75,9 @@ def write_atom(feed: DocumentFeed) -> bytes:
             _add(entry, "published", _write_time(one.published_at))
         if one.byline:
             _add(SubElement(entry, "author"), "name", one.byline)
+        for other in one.others:
+            title = _clean(f"{other.source}: {other.title}")
+            SubElement(entry, "link", rel="related", href=_clean(other.url), title=title)
         _add(entry, "summary", one.lead)
         if one.text is not None:
             _add(entry, "content", one.text)
@@ -106,6 +112,8 @@ def _write_item(one: FeedDocument) -> dict[str, object]:
         item["authors"] = [{"name": one.byline}]
     if one.language:
         item["language"] = one.language
+    if one.others:
+        item["_headwater"] = {"same_story": [{"url": o.url, "title": o.title, "source": o.source} for o in one.others]}
     return item
 
 

@@ -869,7 +869,7 @@ CREATE TABLE saved_searches (
 CREATE TABLE feed_addresses (
     name          text PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
     digest        bytea NOT NULL UNIQUE CHECK (octet_length(digest) = 32),  -- SHA-256 of the secret part
-    kind          text NOT NULL CHECK (kind IN ('day', 'source', 'category', 'search', 'saved')),
+    kind          text NOT NULL CHECK (kind IN ('day', 'source', 'category', 'search', 'saved', 'story')),
     value         text NOT NULL,
     with_text     boolean NOT NULL,
     created_at    timestamptz NOT NULL,

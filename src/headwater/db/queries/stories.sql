@@ -106,6 +106,10 @@ JOIN documents d ON d.id = m.document_id JOIN url_frontier u ON u.id = d.url_id 
 LEFT JOIN document_search f ON f.document_id = d.id
 WHERE m.story_id = $1 ORDER BY dated_at, d.id LIMIT $2
 
+-- name: newest_of_story
+-- $1 story, $2 how many
+SELECT document_id FROM story_documents WHERE story_id = $1 ORDER BY document_id DESC LIMIT $2
+
 -- name: list_stories
 -- The stories of two documents or more, the one that got a document last first. $1 before the last document of a story, or
 -- NULL; $2 how many, $3 count documents up to
