@@ -219,9 +219,9 @@ def _draw_times(scene: _Scene) -> list[Markup]:
 def _join_marks(scene: _Scene) -> list[tuple[float, list[Mark]]]:
     """Return the marks of the chart's time with their places. Marks of one kind that are too close share a place."""
     joined: list[tuple[float, list[Mark]]] = []
-    for mark in sorted(scene.marks, key=lambda one: (one.kind, one.at)):
-        share = (mark.at - scene.times[0]) / scene.span if scene.times else -1
-        if not 0 <= share <= 1.05:  # the part that has not ended is at the end
+    for mark in sorted(scene.marks if scene.times else (), key=lambda one: (one.kind, one.at)):
+        share = (mark.at - scene.times[0]) / scene.span
+        if not 0 <= share <= 1 + 2 / len(scene.times):  # an event since the last complete part is at the end
             continue
         x = _LEFT + (_WIDTH - _LEFT) * min(share, 1)
         if joined and joined[-1][1][0].kind == mark.kind and x - joined[-1][0] < _MARK_GAP:
