@@ -29,6 +29,7 @@ from tests.waiting import until
 NAME = "headwater.example.org"
 # Each route of the API with the scope that it needs. A new route needs a line here.
 ACCESS = """
+GET /alarms read
 GET /changes read
 POST /channels write
 GET /daily/latest read
@@ -99,11 +100,11 @@ POST /sources/import write
 POST /sources/test write
 DELETE /sources/{name} write
 GET /sources/{name} read
-GET /sources/{name}/history read
 PATCH /sources/{name} write
 POST /sources/{name}/backfill write
 POST /sources/{name}/disable write
 POST /sources/{name}/enable write
+GET /sources/{name}/history read
 POST /sources/{name}/purge admin
 POST /sources/{name}/sync write
 GET /stories read

@@ -40,6 +40,7 @@ async def mail() -> AsyncIterator[MailServer]:
 async def harness(site: Site, mail: MailServer, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     site.answers.update(PAGES)
     settings = make_settings(
+        timezone="UTC",
         connect_to=site.connect_to,
         allow_networks=("127.0.0.0/8",),
         smtp_url=f"smtp+plain://127.0.0.1:{mail.port}",

@@ -63,6 +63,20 @@ async def test_a_channel_is_added_on_the_page_of_its_search(reader: Reader) -> N
     assert "secret-topic" not in shown.text + (await reader.get("/ui/webhooks/phone")).text
 
 
+async def test_alarms_are_shown(reader: Reader, make_settings: Callable[..., Settings]) -> None:
+    check_page(await reader.get("/ui/alarms"))
+    async with open_harness(make_settings()) as harness:
+        await harness.execute(
+            "INSERT INTO alarms (kind, subject, message, began_at, ended_at) VALUES "
+            "('source_failing', 'manual', $1, now(), NULL), ('disk_low', 'm:/data', 'Full.', now(), now())",
+            HOSTILE,
+        )
+    shown = await reader.get("/ui/alarms")
+    check_page(shown)
+    assert shown.texts(".state-badge") == ["open", "over"]
+    assert shown.links()["manual"] == "/ui/sources/manual"
+
+
 async def test_a_feed_address_is_shown_once(reader: Reader) -> None:
     made = await reader.submit_form("/ui/feed-addresses", name="phone", kind="search", value="river", full="1")
     check_page(made)

@@ -20,7 +20,7 @@ from headwater.api.days import add_days, add_runs
 from headwater.api.docs import add_docs
 from headwater.api.documents import add_documents
 from headwater.api.errors import add_error_handlers
-from headwater.api.feeds import add_channels, add_feeds, add_saved_searches
+from headwater.api.feeds import add_alarms, add_channels, add_feeds, add_saved_searches
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
@@ -107,6 +107,7 @@ def make_app(operations: Operations) -> FastAPI:
         add_saved_searches,
         add_webhooks,
         add_channels,
+        add_alarms,
         add_system,
         add_tokens,
     )

@@ -6,6 +6,7 @@ from fastapi import FastAPI, Path, Query, Request, Response
 
 from headwater.api.common import ADMIN, OPEN, Content
 from headwater.app.operations import Operations
+from headwater.notify.alarms import AlarmList
 from headwater.notify.feeds import MOST_ENTRIES, FeedTarget
 from headwater.notify.operations import AddedFeedAddress, FeedAddressList, FeedKind
 from headwater.search.feed import (
@@ -117,6 +118,18 @@ def add_saved_searches(app: FastAPI, operations: Operations) -> None:
 def add_channels(app: FastAPI, operations: Operations) -> None:
     """Add the route that adds a channel. The routes of webhooks show, test, disable and remove it."""
     app.post("/channels", tags=["webhooks"], status_code=201)(operations.channels.add)
+
+
+def add_alarms(app: FastAPI, operations: Operations) -> None:
+    """Add the route that lists alarms."""
+
+    @app.get("/alarms", tags=["operation"])
+    async def list_alarms(
+        only_open: Annotated[bool, Query(description="Leave out alarms that are over.")] = False,
+        limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    ) -> AlarmList:
+        """List alarms: open ones first, then the last ones."""
+        return await operations.alarms.list_alarms(only_open=only_open, limit=limit)
 
 
 def _answer(request: Request, feed: DocumentFeed, form: Form, *, is_secret: bool = False) -> Response:

@@ -32,6 +32,7 @@ from headwater.db.pool import without_password
 from headwater.feeds.parser import parse_feed
 from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
+from headwater.notify.alarms import LOWEST_FREE_BYTES, LOWEST_FREE_SHARE
 from headwater.sandbox.confinement import Rule, list_missing_rules
 from headwater.sandbox.pool import make_sandbox
 from headwater.search.index_client import IndexLost, open_index
@@ -46,9 +47,7 @@ _BAD_SETTING = not_checked("a setting that it needs cannot be used", "the settin
 _BAD_FOLDER = not_checked("the data folder cannot be used", "the data folder")
 _MIB = 1024 * 1024
 _FAILED_BYTES = 200 * _MIB
-_WARNED_BYTES = 2048 * _MIB
 _FAILED_INODES = 1000
-_WARNED_SHARE = 0.05
 _DNS_SECONDS = 3.0
 _HEALTH_SECONDS = 3.0
 _VERSION = re.compile(r"[\w.+-]{1,40}")
@@ -180,7 +179,7 @@ async def _check_disk(settings: Settings) -> Finding:
     fix = f"Free some space below {folder}, or give it a larger disk."
     if free < _FAILED_BYTES or (disk.f_files and disk.f_favail < _FAILED_INODES):
         return failed(found, fix)
-    if free < max(_WARNED_BYTES, total * _WARNED_SHARE) or disk.f_favail < disk.f_files * _WARNED_SHARE:
+    if free < max(LOWEST_FREE_BYTES, total * LOWEST_FREE_SHARE) or disk.f_favail < disk.f_files * LOWEST_FREE_SHARE:
         return warning(found, fix)
     return ok(found)
 

@@ -29,6 +29,7 @@ from headwater.frontier.operations import FrontierOperations
 from headwater.frontier.watch_operations import WatchOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.history.operations import HistoryOperations
+from headwater.notify.alarms import AlarmOperations
 from headwater.notify.channels import ChannelOperations
 from headwater.notify.feeds import FeedOperations
 from headwater.notify.operations import FeedAddressOperations, SavedSearchOperations
@@ -64,6 +65,7 @@ class LocalOperations:
         self.tokens: TokenOperations = TokenOperations(context)
         self.saved_searches = SavedSearchOperations(context)
         self.feeds = FeedOperations(context, self.search, self.days)
+        self.alarms = AlarmOperations(context)
         self.channels = ChannelOperations(context, self.webhooks)
         self.feed_addresses = FeedAddressOperations(context, self.feeds)
 

@@ -24,6 +24,7 @@ from headwater.core.settings import Settings
 from headwater.db.context import MigrateWhen, open_database_context
 from headwater.fetching.pool import FetchPool
 from headwater.history.recorder import mark_start
+from headwater.notify.alarms import AlarmRole
 from headwater.notify.matching import MatcherRole
 from headwater.search.feeder import IndexRole
 from headwater.stories.builder import StoryBuilder, StoryRole
@@ -166,6 +167,7 @@ def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics)
             made.append(IndexRole(runtime.index_feeder, on_sent=metrics.count_indexed))
     if RoleName.MAINTENANCE in roles:
         made.append(MaintenanceRole(context, metrics.count_rescued))
+        made.append(AlarmRole(runtime.alarm_keeper))
     names = sorted(str(role) for role in roles)
     log.info("started", roles=names, workers=settings.fetch_workers, holder=context.holder)
     return made

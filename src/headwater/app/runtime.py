@@ -11,6 +11,7 @@ from headwater import __version__
 from headwater.canonical.projection import Projection
 from headwater.canonical.redis import open_redis
 from headwater.canonical.run import CanonicalRunner
+from headwater.changes.operations import WebhookOperations
 from headwater.changes.outbox import Outbox
 from headwater.changes.webhooks import WebhookSender
 from headwater.core.api_budget import Split
@@ -22,6 +23,7 @@ from headwater.documents.days import DayOperations
 from headwater.fetching.fetcher import Fetcher
 from headwater.http import user_agents
 from headwater.http.guard import AddressGuard
+from headwater.notify.alarms import AlarmKeeper
 from headwater.notify.digests import DigestMaker
 from headwater.notify.matching import SearchMatcher
 from headwater.notify.senders import ReceiverSender
@@ -71,8 +73,16 @@ class Runtime:
     @property
     def digest_maker(self) -> DigestMaker:
         """The maker of digests."""
-        sources = SourceOperations(self.context, lambda: contextlib.nullcontext(self.sandbox))
-        return DigestMaker(self.context, DayOperations(self.context), sources)
+        return DigestMaker(self.context, DayOperations(self.context), self._sources)
+
+    @property
+    def alarm_keeper(self) -> AlarmKeeper:
+        """The keeper of alarms."""
+        return AlarmKeeper(self.context, DayOperations(self.context), self._sources, WebhookOperations(self.context))
+
+    @property
+    def _sources(self) -> SourceOperations:
+        return SourceOperations(self.context, lambda: contextlib.nullcontext(self.sandbox))
 
     @property
     def canonical_runner(self) -> CanonicalRunner:

@@ -51,7 +51,7 @@ class NewWebhook:
     name: str
     url: str
     events: list[str] | None = None
-    """By default all: `document.ready`, `document.deleted`, `job.failed`."""
+    """By default `document.ready`, `document.deleted` and `job.failed`. `alarm` is for operators."""
     since: str | None = None
     """The cursor, day or time of the first change to deliver; by default now."""
     search: str | None = None
@@ -319,11 +319,12 @@ def _check_url(url: str) -> str:
 def _check_events(events: Sequence[str] | None) -> list[Event]:
     if events is None:
         return list(WEBHOOK_EVENTS)
-    unknown = sorted(set(events) - set(WEBHOOK_EVENTS))
+    known = (*WEBHOOK_EVENTS, Event.ALARM)
+    unknown = sorted(set(events) - set(known))
     if unknown or not events:
         given = f"{redact(unknown[0])!r} is unknown; " if unknown else ""
-        raise BadRequest(f"events: {given}give some of {', '.join(WEBHOOK_EVENTS)}, or leave them out.")
-    return [event for event in WEBHOOK_EVENTS if event in events]
+        raise BadRequest(f"events: {given}give some of {', '.join(known)}, or leave them out.")
+    return [event for event in known if event in events]
 
 
 def _check_id(text: str) -> UUID:

@@ -21,7 +21,7 @@ from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
-from headwater.db.changes import Change, ClaimedDelivery, DeliveryStatus, Digest, Receiver, SendResult, Settlement
+from headwater.db.changes import Change, ClaimedDelivery, DeliveryStatus, Message, Receiver, SendResult, Settlement
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
 
@@ -46,7 +46,7 @@ class Sender(Protocol):
         self,
         receiver: Receiver,
         delivery_id: UUID,
-        message: Change | Digest,
+        message: Message,
         permit: Callable[[], Awaitable[None]] | None = None,
         /,
     ) -> SendResult:

@@ -16,7 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
-from headwater.db.changes import Change, Digest, Receiver, SendResult
+from headwater.db.changes import Message, Receiver, SendResult
 from headwater.http.responses import reason_of_status
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class WebhookSender:
         self._limits = Limits(read_seconds=seconds, total_seconds=seconds, body_bytes=_RESPONSE_BYTES, cut=True)
 
     async def send(
-        self, receiver: Receiver, delivery_id: UUID, message: Change | Digest, permit: "Permit | None" = None
+        self, receiver: Receiver, delivery_id: UUID, message: Message, permit: "Permit | None" = None
     ) -> SendResult:
         """Send a message and return the result; every failure is a result.
 

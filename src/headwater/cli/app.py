@@ -22,7 +22,7 @@ from headwater.cli.handoffs import handoff_app
 from headwater.cli.history import history
 from headwater.cli.logs import set_up_logs
 from headwater.cli.output import print_json, print_result
-from headwater.cli.saved_searches import channel_app, feed_address_app, saved_search_app
+from headwater.cli.saved_searches import alarm_app, channel_app, feed_address_app, saved_search_app
 from headwater.cli.search import search_app
 from headwater.cli.show import console
 from headwater.cli.sources import add, source_app
@@ -67,6 +67,7 @@ for group, name, panel in (
     (channel_app, "channel", RUN),
     (webhook_app, "webhook", RUN),
     (feed_address_app, "feed-address", LOOK_AFTER),
+    (alarm_app, "alarm", LOOK_AFTER),
     (document_app, "document", LOOK_AFTER),
     (token_app, "token", LOOK_AFTER),
     (migrate_app, "migrate", LOOK_AFTER),

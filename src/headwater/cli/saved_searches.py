@@ -11,10 +11,12 @@ from headwater.cli.show import console, plain
 from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
+    from headwater.notify.alarms import AlarmList
     from headwater.notify.operations import FeedAddressList, SavedSearch, SavedSearchList
 
 saved_search_app = typer.Typer(help="Searches to watch: each has a feed and receivers.", no_args_is_help=True)
 channel_app = typer.Typer(help="E-mail addresses and services that get digests.", no_args_is_help=True)
+alarm_app = typer.Typer(help="What an operator must know.", no_args_is_help=True)
 feed_address_app = typer.Typer(help="Secret feed addresses, for readers that send no token.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The name of the saved search.")]
@@ -96,7 +98,8 @@ def _print_search(saved: "SavedSearch") -> None:
 def add_channel(
     name: Annotated[str, typer.Argument(help="A name for the channel.")],
     address: Annotated[str, typer.Argument(help="An e-mail address, or that of a service, as Apprise writes it.")],
-    search: Annotated[str, typer.Option(help="The saved search whose documents are in the digests.")],
+    search: Annotated[str | None, typer.Option(help="The saved search whose documents are in the digests.")] = None,
+    alarms: Annotated[bool, typer.Option("--alarms", help="It gets alarms instead of digests.")] = False,
     daily_at: Annotated[int | None, typer.Option(help="The hour of the daily digest; by default at once.")] = None,
     timezone: Annotated[str | None, typer.Option(help="Of the hours; by default that of the settings.")] = None,
     quiet: Annotated[str | None, typer.Option(metavar="HOUR-HOUR", help="Hours without messages: 22-7.")] = None,
@@ -107,7 +110,7 @@ def add_channel(
     from headwater.notify.channels import DeliveryTimes, NewChannel
 
     begin, end = _read_hours(quiet) if quiet is not None else (None, None)
-    new = NewChannel(name, address, search, DeliveryTimes(daily_at, timezone, begin, end), since)
+    new = NewChannel(name, address, search, alarms, DeliveryTimes(daily_at, timezone, begin, end), since)
     added = run_local(lambda operations: operations.channels.add(new))
     print_result(added, print_receiver, as_json=as_json)
 
@@ -179,3 +182,23 @@ def _print_addresses(listed: "FeedAddressList") -> None:
         used = f"last used {one.last_used_at:%Y-%m-%d %H:%M} UTC" if one.last_used_at else "never used"
         text = "whole texts" if one.with_text else "leads"
         console.print(f"[bold]{plain(one.name)}[/]  {one.kind} {plain(one.value)}, {text}, {used}")
+
+
+@alarm_app.command("list")
+def list_alarms(
+    only_open: Annotated[bool, typer.Option("--open", help="Only alarms that are not over.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=500)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List alarms: open ones first, then the last ones."""
+    found = run_local(lambda operations: operations.alarms.list_alarms(only_open=only_open, limit=limit))
+    print_result(found, _print_alarms, as_json=as_json)
+
+
+def _print_alarms(listed: "AlarmList") -> None:
+    if not listed.alarms:
+        console.print("There are no alarms.")
+    for one in listed.alarms:
+        state = f"over at {one.ended_at:%Y-%m-%d %H:%M}" if one.ended_at else "[red]open[/]"
+        console.print(f"{one.began_at:%Y-%m-%d %H:%M}  {state}  [bold]{one.kind}[/] {plain(one.subject)}")
+        console.print(f"  {plain(one.message)}")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
+from headwater.db.messages import AlarmMessage, Digest
 from headwater.db.pool import Connection
 from headwater.db.sql import query, read_lease, to_record
 
@@ -31,9 +32,11 @@ class Event(StrEnum):
     DOCUMENT_READY = "document.ready"  # a document is new or has changed
     DOCUMENT_DELETED = "document.deleted"
     JOB_FAILED = "job.failed"
+    ALARM = "alarm"  # an alarm began or is over
     DIGEST = "digest"  # new documents of a saved search, for a channel
 
 
+# A webhook gets these unless it asks for others.
 WEBHOOK_EVENTS = (Event.DOCUMENT_READY, Event.DOCUMENT_DELETED, Event.JOB_FAILED)
 
 
@@ -189,43 +192,7 @@ class Receiver:
     kind: ReceiverKind = ReceiverKind.WEBHOOK
 
 
-@record
-class DigestDocument:
-    """A document in a digest."""
-
-    id: int
-    url: str
-    source: str
-    title: str
-    published_at: datetime | None
-    lead: str
-
-
-@record
-class DayReport:
-    """Whether a day is complete, and which sources are silent or fail."""
-
-    day: date
-    is_over: bool
-    is_complete: bool
-    """The day is over, each source of dated days was read to its end, and no page waits or failed."""
-    problems: list[str]
-    """Sentences."""
-    silent: list[str]
-    """The sources that are silent or fail, each with the reason."""
-
-
-@record
-class Digest:
-    """New documents of a saved search, as they were when the digest was made."""
-
-    search: str
-    words: str
-    made_at: datetime
-    documents: list[DigestDocument]
-    more: int
-    """Further documents that match, in the digests that follow."""
-    report: DayReport
+Message = Change | Digest | AlarmMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +201,7 @@ class ClaimedDelivery:
 
     id: UUID
     receiver: Receiver
-    message: Change | Digest
+    message: Message
     lease: Lease
     failures: int
     """Failed deliveries to the receiver in a row."""
@@ -330,6 +297,14 @@ def _change(row: Any) -> Change:
     return to_record(Change, row, event=event, cursor=cursor, document=document, deleted=deleted, job=job)
 
 
+async def read_alarms(connection: Connection, positions: Collection[int]) -> dict[int, AlarmMessage]:
+    """Return the alarms that began or ended at some positions."""
+    return {
+        row["position"]: to_record(AlarmMessage, row, event="alarm", what="over" if row["is_over"] else "began")
+        for row in await connection.fetch(query("alarms_of_changes"), list(positions))
+    }
+
+
 async def add_webhook(
     connection: Connection,
     receiver: Receiver,
@@ -399,12 +374,15 @@ async def claim_deliveries(
     """Claim the oldest due delivery of each document; the webhooks must be locked."""
     holder = (lease.holder, lease.token, lease.until)
     rows = await connection.fetch(query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit)
-    changes = await read_changes(connection, [row["position"] for row in rows]) if rows else {}
+    positions = [row["position"] for row in rows]
+    found: dict[int, Message] = {**await read_changes(connection, positions)} if rows else {}
+    if any(row["event"] == Event.ALARM for row in rows):
+        found |= await read_alarms(connection, positions)
     return [
         ClaimedDelivery(
             row["id"],
             to_record(Receiver, row),
-            to_record(Digest, row["digest"]) if row["digest"] else changes[row["position"]],
+            to_record(Digest, row["digest"]) if row["digest"] else found[row["position"]],
             read_lease(row),
             row["failures"],
             row["delivered_at"],

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from headwater.core.record import record
-from headwater.db.changes import MOST_PENDING, Digest, Event, Receiver
+from headwater.db.changes import MOST_PENDING, Event, Receiver
+from headwater.db.messages import Digest
 from headwater.db.pool import Connection
 from headwater.db.sql import query, to_record
 

@@ -45,7 +45,7 @@ class DayState(StrEnum):
 _CURSOR = re.compile("([0-9-]{10})_(.+)_(NEW|LATEST)_(.+)_([0-9a-f]{64})")
 _MISSING_CURSOR = re.compile("([a-z0-9][a-z0-9._-]{0,63})_([0-9a-f]{64})")
 _COUNTS = ("expected", "stored", "waiting", "failed", "unfetched")
-_COMPLETE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
+WHOLE_DAYS = (DayState.COMPLETE, DayState.RECONSTRUCTED)
 _DatedSources = dict[str, tuple[Source, Kind]]
 
 
@@ -252,7 +252,7 @@ class DayOperations:
             slot = cron.last_slot(kind.schedule or "", zone, self.context.clock.now())
             if slot and slot > source.created_at and source.enabled and day_before(slot, zone) > shown:
                 (state,) = await self._read_states(connection, {name: (source, kind)}, day_before(slot, zone))
-                behind += [] if state.state in _COMPLETE else [state]
+                behind += [] if state.state in WHOLE_DAYS else [state]
         return behind
 
     def _make_state(self, reading: DayReading, kind: Kind, day: date) -> SourceDay:

@@ -1,4 +1,4 @@
-"""The operation that adds a channel: an e-mail address or a service that gets digests of a saved search."""
+"""The operation that adds a channel: an e-mail address or a service that gets digests of a saved search, or alarms."""
 
 import asyncio
 import secrets
@@ -27,8 +27,10 @@ class NewChannel:
     name: str
     address: str
     """An e-mail address, or the address of a service as Apprise writes it, such as ntfy://ntfy.sh/topic."""
-    search: str
+    search: str | None = None
     """The saved search whose documents are in the digests."""
+    alarms: bool = False
+    """Whether it gets alarms, each once and once more when it is over. Such a channel has no search."""
     times: DeliveryTimes = DeliveryTimes()
     since: str | None = None
     """The cursor, day or time of the first change to report; by default now."""
@@ -47,15 +49,13 @@ class ChannelOperations:
         name, times = check_receiver_name(new.name), await self._check_times(new.times)
         kind, address = await self._check_address(new.address.strip())
         database, now = self._context.database, self._context.clock.now()
-        search_id = await database.run(saved_searches.find_saved_search_id, make_storable(new.search))
-        if search_id is None:
-            raise unknown_saved_search(new.search)
+        search_id = await self._find_search(new)
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
         hour, zone = times.daily_at, times.timezone or self._context.settings.timezone
         added = await database.run(
             digests.add_channel,
             Receiver(name, address, secrets.token_bytes(_SECRET_BYTES), kind),
-            [Event.DOCUMENT_READY],
+            [Event.ALARM if new.alarms else Event.DOCUMENT_READY],
             times,
             search_id=search_id,
             after=after,
@@ -65,6 +65,18 @@ class ChannelOperations:
         if not added:
             raise OperatorError(f"There is already a receiver named {name}.", reason=Reason.WEBHOOK_EXISTS)
         return await self._webhooks.get(name)
+
+    async def _find_search(self, new: NewChannel) -> int | None:
+        if new.alarms == (new.search is not None):
+            raise BadRequest("search: give a saved search, or alarms without one.")
+        if new.search is None:
+            if new.times.daily_at is not None:
+                raise BadRequest("daily_at: alarms are sent at once.")
+            return None
+        found = await self._context.database.run(saved_searches.find_saved_search_id, make_storable(new.search))
+        if found is None:
+            raise unknown_saved_search(new.search)
+        return found
 
     async def _check_address(self, address: str) -> tuple[ReceiverKind, str]:
         """Return the kind of an address. No message repeats an address, which may have a password."""

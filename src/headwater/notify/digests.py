@@ -8,11 +8,11 @@ import structlog
 
 from headwater.core.dates import day_of
 from headwater.db import digests
-from headwater.db.changes import DayReport, Digest, DigestDocument
 from headwater.db.context import DatabaseContext
 from headwater.db.digests import DueDigest
+from headwater.db.messages import DayReport, Digest, DigestDocument
 from headwater.db.pool import Connection
-from headwater.documents.days import DayOperations, DayState
+from headwater.documents.days import WHOLE_DAYS, DayOperations
 from headwater.sources.health import SourceHealth
 from headwater.sources.operations import SourceOperations
 
@@ -21,7 +21,6 @@ MOST_DOCUMENTS = 200  # in one digest; further ones are in the next
 _MOST_SILENT = 20
 _MOST_COUNTED = 10_000
 _PAUSE = timedelta(minutes=1)  # between two digests that are sent at once
-_WHOLE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class DigestMaker:
         """Report whether a day is complete, and the sources that are silent or fail."""
         found = await self.days.measure(day)
         problems = [
-            f"{one.source} was not read to the end of the day." for one in found.days if one.state not in _WHOLE
+            f"{one.source} was not read to the end of the day." for one in found.days if one.state not in WHOLE_DAYS
         ]
         if found.waiting:
             problems.append(f"Pages that wait to be fetched: {found.waiting}.")

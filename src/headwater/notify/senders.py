@@ -14,8 +14,9 @@ from headwater.changes.webhooks import WebhookSender, milliseconds_since
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.reasons import Reason
-from headwater.db.changes import Change, Digest, Receiver, ReceiverKind, SendResult
-from headwater.notify.texts import Text, write_digest, write_test
+from headwater.db.changes import Message, Receiver, ReceiverKind, SendResult
+from headwater.db.messages import AlarmMessage, Digest
+from headwater.notify.texts import Text, write_alarm, write_digest, write_test
 
 if TYPE_CHECKING:
     from headwater.http.mail import MailClient
@@ -40,13 +41,16 @@ class ReceiverSender:
         return self.webhooks.longest
 
     async def send(
-        self, receiver: Receiver, delivery_id: UUID, message: Change | Digest, permit: Permit | None = None
+        self, receiver: Receiver, delivery_id: UUID, message: Message, permit: Permit | None = None
     ) -> SendResult:
         """Send a message and return the result; every failure is a result, except one that `permit` raises."""
         if receiver.kind is ReceiverKind.WEBHOOK:
             return await self.webhooks.send(receiver, delivery_id, message, permit)
-        assert isinstance(message, Digest), "channels get digests"
-        return await self._write(receiver, delivery_id, write_digest(message), message.made_at, permit)
+        if isinstance(message, Digest):
+            return await self._write(receiver, delivery_id, write_digest(message), message.made_at, permit)
+        assert isinstance(message, AlarmMessage), "channels get digests and alarms"
+        moment = message.ended_at or message.began_at
+        return await self._write(receiver, delivery_id, write_alarm(message), moment, permit)
 
     async def send_test(self, receiver: Receiver, delivery_id: UUID, now: datetime) -> SendResult:
         """Send a test message."""

@@ -4,9 +4,18 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlsplit
 
-from headwater.db.changes import DayReport, Digest, DigestDocument
+from headwater.db.messages import AlarmKind, AlarmMessage, DayReport, Digest, DigestDocument
 
 _CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+
+_ALARMS = {
+    AlarmKind.SOURCE_FAILING: "A source fails",
+    AlarmKind.SOURCE_SILENT: "A source is silent",
+    AlarmKind.DAY_INCOMPLETE: "A day is incomplete",
+    AlarmKind.EXTRACTION_DRIFTED: "Extraction has drifted",
+    AlarmKind.DISK_LOW: "The disk is nearly full",
+    AlarmKind.OUTBOX_STUCK: "An outbox is stuck",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,17 @@ def write_digest(digest: Digest) -> Text:
         f"<p>{escape(digest.search)}: {escape(_line(digest.words))}</p><ul>{items}</ul>{more}{report}</body></html>"
     )
     return Text(f"{digest.search}: {found}", "\n".join(lines) + "\n", html)
+
+
+def write_alarm(alarm: AlarmMessage) -> Text:
+    """Write an alarm: that it began, or that it is over."""
+    name = f"{_ALARMS[alarm.kind]}: {_line(alarm.subject)}"
+    lines = [_line(alarm.message), f"It began at {alarm.began_at:%Y-%m-%d %H:%M} UTC."]
+    if alarm.ended_at:
+        lines.append(f"It was over at {alarm.ended_at:%Y-%m-%d %H:%M} UTC.")
+    body = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    html = f'<!doctype html><html><head><meta charset="utf-8"></head><body><h1>{escape(name)}</h1>{body}</body></html>'
+    return Text(f"{'Over: ' if alarm.ended_at else 'Alarm: '}{name}"[:200], "\n".join([name, "", *lines]) + "\n", html)
 
 
 def write_test(name: str) -> Text:

@@ -24,6 +24,7 @@ from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.web import (
     add_source,
+    alarms,
     documents,
     frontier,
     handoffs,
@@ -47,7 +48,7 @@ from headwater.web.view import Forbidden, View, find_session
 log = structlog.get_logger()
 FIRST_PAGE = f"{ROOT}/today"
 _READING = (sign_in, live, today, documents, search, stories, saved_searches, why)
-_OPERATING = (sources, add_source, frontier, hosts, runs, handoffs, webhooks, system, urls)
+_OPERATING = (alarms, sources, add_source, frontier, hosts, runs, handoffs, webhooks, system, urls)
 _STATIC_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {

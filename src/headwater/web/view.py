@@ -49,6 +49,7 @@ NAVIGATION = (
     NavigationEntry("runs", "Runs", "/runs"),
     NavigationEntry("handoffs", "Hand-offs", "/handoffs"),
     NavigationEntry("webhooks", "Webhooks", "/webhooks"),
+    NavigationEntry("alarms", "Alarms", "/alarms"),
     NavigationEntry("system", "System", "/system"),
     NavigationEntry("submit", "Submit URLs", "/submit", needs_write=True),
 )

@@ -1,6 +1,6 @@
 DROP FUNCTION is_quiet;
 DROP FUNCTION find_documents;
-DROP TABLE api_tokens, delivery_log, deliveries, reported_documents, webhooks, feed_addresses, saved_searches, change_state, changes, story_state, story_keys, story_documents, canonical_state, canonical_attempts, category_links,
+DROP TABLE api_tokens, delivery_log, deliveries, reported_documents, webhooks, feed_addresses, saved_searches, change_state, changes, alarm_state, extraction_days, alarms, story_state, story_keys, story_documents, canonical_state, canonical_attempts, category_links,
     index_changes, search_index, search_state, search_configurations, document_search, document_revisions, site_memory, unused_raw_files, source_sizes, documents, texts, budget_spending, budgets,
     started_programs, source_days, poll_log, history_marks, history, runs, days_read, daily_index, item_observations, items,
     ended_urls, source_urls, frontier_counts, fetch_log, watches, sightings, frontier_queue, url_frontier, host_state, source_permits, poll_state, sources;

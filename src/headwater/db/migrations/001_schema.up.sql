@@ -795,7 +795,41 @@ INSERT INTO story_state DEFAULT VALUES;
 
 -- Changes and webhooks -----------------------------------------------------------------------------------------------
 
--- Changes of documents and jobs, for other programs. The transaction that makes a change also writes its row. A row gets
+-- Faults that an operator must know: a source is silent, a day is incomplete, a disk is full. Each is open until it is over.
+CREATE TABLE alarms (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind      text NOT NULL CHECK (kind IN
+        ('source_failing', 'source_silent', 'day_incomplete', 'extraction_drifted', 'disk_low', 'outbox_stuck')),
+    subject   text NOT NULL,        -- the source, the day, the folder or the receiver
+    message   text NOT NULL,
+    began_at  timestamptz NOT NULL,
+    ended_at  timestamptz CHECK (ended_at >= began_at)
+);
+CREATE UNIQUE INDEX alarms_open ON alarms (kind, subject) WHERE ended_at IS NULL;
+
+-- The sums of the new documents of a source on a day (UTC). They show whether extraction works as in the past of the source.
+CREATE TABLE extraction_days (
+    source_id       int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    day             date NOT NULL,
+    documents       int NOT NULL,
+    characters      bigint NOT NULL,    -- of all their texts
+    without_title   int NOT NULL,
+    without_byline  int NOT NULL,
+    without_date    int NOT NULL,
+    confidence      double precision NOT NULL,  -- the sum, over the documents, of the mean of their fields
+    PRIMARY KEY (source_id, day)
+);
+CREATE INDEX extraction_days_day ON extraction_days (day);
+
+-- When alarms were checked, and the last change whose document is counted in extraction_days.
+CREATE TABLE alarm_state (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    checked_at     timestamptz,
+    position       bigint NOT NULL DEFAULT 0
+);
+INSERT INTO alarm_state DEFAULT VALUES;
+
+-- Changes of documents and jobs, for other programs, and alarms. The transaction that makes a change also writes its row. A row gets
 -- its position after that transaction has committed, so a reader of positions misses no row that commits late.
 -- Positions rise and may have gaps.
 CREATE TABLE changes (
@@ -807,12 +841,14 @@ CREATE TABLE changes (
     revision       int CHECK (revision > 0),                            -- of the document
     is_correction  boolean NOT NULL DEFAULT false,                      -- only other fields of the document changed
     job_id         bigint,
+    alarm_id       bigint REFERENCES alarms,                            -- it began
+    is_over        boolean NOT NULL DEFAULT false,                      -- the alarm is over
     reason         text,                                                -- why the job failed or the document was deleted
     changed_at     timestamptz NOT NULL,
     -- This change is later than all changes before it. These changes have the same order by position and by time, so an
     -- index finds the first change since a time.
     advances_time  boolean NOT NULL DEFAULT false,
-    CONSTRAINT change_is_of_a_document_or_a_job CHECK (num_nonnulls(revision, job_id) = 1),
+    CONSTRAINT change_has_one_subject CHECK (num_nonnulls(revision, job_id, alarm_id) = 1),
     CONSTRAINT change_of_a_job_has_a_reason CHECK (job_id IS NULL OR reason IS NOT NULL),
     CONSTRAINT deletion_names_its_document CHECK (revision IS NULL OR reason IS NULL OR num_nulls(document_id, url) = 0),
     CONSTRAINT correction_is_of_a_document CHECK (NOT is_correction OR revision IS NOT NULL)
@@ -882,7 +918,7 @@ CREATE TABLE webhooks (
     name            text NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
     url             text NOT NULL,
     secret          bytea NOT NULL CHECK (octet_length(secret) = 32),
-    events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'document.deleted', 'job.failed']),
+    events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'document.deleted', 'job.failed', 'alarm']),
     kind            text NOT NULL DEFAULT 'webhook' CHECK (kind IN ('webhook', 'email', 'apprise')),  -- what the url is
     search_id       int REFERENCES saved_searches ON DELETE CASCADE,    -- it gets only documents that match
     digest_hour     smallint CHECK (digest_hour BETWEEN 0 AND 23),      -- of its time zone; NULL: digests are sent at once

@@ -40,8 +40,8 @@ SELECT greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)
 SELECT position - 1 FROM changes WHERE advances_time AND changed_at >= $1 ORDER BY changed_at LIMIT 1
 
 -- name: positions_after
--- $1 after this position, $2 how many
-SELECT position FROM changes WHERE position > $1 ORDER BY position LIMIT $2
+-- Changes of documents and jobs. $1 after this position, $2 how many
+SELECT position FROM changes WHERE position > $1 AND alarm_id IS NULL ORDER BY position LIMIT $2
 
 -- name: read_changes
 -- $1 positions. The content hash belongs to the revision of the change; the title is the last one of that revision. All
@@ -61,5 +61,5 @@ LEFT JOIN documents d ON d.id = c.document_id
 LEFT JOIN document_revisions r ON r.document_id = d.id AND r.revision = c.revision
 LEFT JOIN ingestion_jobs j ON j.job_id = c.job_id
 LEFT JOIN sources s ON s.id = coalesce(j.source_id, d.source_id, u.source_id)
-WHERE c.position = ANY ($1::bigint[])
+WHERE c.position = ANY ($1::bigint[]) AND c.alarm_id IS NULL
 ORDER BY c.position

@@ -42,7 +42,7 @@ SELECT position, document_id FROM changes WHERE position > $1 ORDER BY position 
 WITH wanted AS MATERIALIZED (
     SELECT c.position, c.url_id, c.document_id, c.event
     FROM (SELECT position, url_id, document_id, CASE WHEN reason IS NOT NULL THEN 'document.deleted' ELSE 'document.ready' END AS event
-          FROM changes WHERE position > $2 AND position <= $3 AND job_id IS NULL) c
+          FROM changes WHERE position > $2 AND position <= $3 AND revision IS NOT NULL) c
     JOIN webhooks w ON w.id = $1 AND c.event = ANY (w.events)
     WHERE c.document_id = ANY ($4::bigint[])
        OR EXISTS (SELECT FROM reported_documents r WHERE r.webhook_id = $1 AND r.document_id = c.document_id)

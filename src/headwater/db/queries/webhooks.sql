@@ -38,7 +38,7 @@ LEFT JOIN changes oldest ON oldest.position = outbox.first
 CROSS JOIN LATERAL (
     SELECT count(*) AS changes, min(changed_at) AS oldest_at
     FROM (SELECT changed_at
-          FROM (SELECT changed_at, CASE WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
+          FROM (SELECT changed_at, CASE WHEN alarm_id IS NOT NULL THEN 'alarm' WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
                             ELSE 'document.ready' END AS event
                 FROM changes c WHERE c.position > w.position ORDER BY c.position LIMIT $3) following
           WHERE event = ANY (w.events) LIMIT $2) wanted
@@ -70,7 +70,7 @@ WITH room AS MATERIALIZED (
     SELECT room.id AS webhook_id, c.position, c.url_id, c.event
     FROM room CROSS JOIN LATERAL (
         SELECT position, url_id, event
-        FROM (SELECT position, url_id, CASE WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
+        FROM (SELECT position, url_id, CASE WHEN alarm_id IS NOT NULL THEN 'alarm' WHEN job_id IS NOT NULL THEN 'job.failed' WHEN reason IS NOT NULL THEN 'document.deleted'
                             ELSE 'document.ready' END AS event
               FROM changes WHERE position > room.position ORDER BY position LIMIT $5) following
         WHERE event = ANY (room.events) ORDER BY position LIMIT room.places
@@ -116,7 +116,7 @@ SET lease_holder = $3, lease_token = $4, lease_until = $5, attempts = d.attempts
 FROM due, webhooks w
 WHERE d.id = due.id AND w.id = d.webhook_id AND d.lease_token IS NULL
 RETURNING d.id, d.position, d.failing_since, d.lease_holder, d.lease_token, d.lease_until, d.attempts,
-          d.digest, w.name, w.url, w.secret, w.kind, w.failures, w.delivered_at
+          d.event, d.digest, w.name, w.url, w.secret, w.kind, w.failures, w.delivered_at
 
 -- name: wake_deliveries
 -- $1 webhook's name, $2 now

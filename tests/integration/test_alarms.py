@@ -1,0 +1,254 @@
+"""Alarms: each is sent once, and once more when it is over (spec 11.11, issue 23)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from headwater.app.roles import run_roles
+from headwater.changes.operations import NewWebhook
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.alarms import ExtractionSums
+from headwater.notify import alarms
+from headwater.notify.alarms import AlarmRole
+from headwater.notify.channels import DeliveryTimes, NewChannel
+from headwater.notify.drift import can_compare, find_drift
+from headwater.notify.operations import SearchTerms
+from tests.harness import AppHarness, open_harness
+from tests.integration.test_search import PAGES
+from tests.integration.test_webhooks import delivering
+from tests.mail_server import MailServer, read_parts
+from tests.receiver import ReceiverServer
+from tests.refusals import refused
+from tests.server import Site, rss
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+FEED = "http://news.test/feed"
+
+
+@pytest.fixture
+async def mail() -> AsyncIterator[MailServer]:
+    async with MailServer() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def harness(site: Site, mail: MailServer, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
+    site.answers.update(PAGES)
+    settings = make_settings(timezone="UTC", connect_to=site.connect_to, smtp_url=f"smtp+plain://127.0.0.1:{mail.port}")
+    async with open_harness(settings) as opened:
+        yield opened
+
+
+async def check(harness: AppHarness, now: datetime | None = None) -> list[tuple[str, str]]:
+    """Check alarms, and return those that are open."""
+    found = await harness.runtime.alarm_keeper.check(now or harness.runtime.context.clock.now())
+    return [(one.kind, one.subject) for one in found]
+
+
+async def add_source(harness: AppHarness, name: str = "news.test") -> None:
+    await harness.execute(
+        "INSERT INTO sources (name, kind, settings, created_at) "
+        "VALUES ($1, 'site', jsonb_build_object('feed_url', 'http://' || $1 || '/feed'), now() - interval '90 days')",
+        name,
+    )
+    await harness.execute(
+        "INSERT INTO poll_state (source_id, method, next_poll_at, last_polled_at, last_success_at, last_new_at) "
+        "SELECT id, 'main', now() + interval '30 days', now(), now(), now() FROM sources WHERE name = $1",
+        name,
+    )
+
+
+async def fail_since(harness: AppHarness, since: timedelta) -> None:
+    await harness.execute(
+        "UPDATE poll_state SET consecutive_errors = 3, last_error = 'It broke.', last_reason = 'not_a_feed', "
+        "failing_since = now() - $1::interval",
+        since,
+    )
+
+
+async def deliver_all(harness: AppHarness, name: str) -> None:
+    async with delivering(harness):
+        async with asyncio.timeout(20):
+            while (await harness.operations.webhooks.get(name)).waiting:
+                await asyncio.sleep(0.01)
+
+
+async def test_an_alarm_is_sent_once_and_once_more_when_it_is_over(harness: AppHarness, mail: MailServer) -> None:
+    """By mail, by Apprise and by a webhook; the second check of the same state sends nothing."""
+    async with ReceiverServer() as receiver:
+        await harness.operations.channels.add(NewChannel("mail", "ops@example.org", alarms=True))
+        service = receiver.url("service").replace("http://", "json://")
+        await harness.operations.channels.add(NewChannel("service", service, alarms=True))
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook"), ["alarm"]))
+        await harness.operations.webhooks.add(NewWebhook("documents", receiver.url("documents")))
+        await add_source(harness)
+        await fail_since(harness, 2 * HOUR)
+        for _ in range(2):
+            assert await check(harness) == [("source_failing", "news.test")]
+        for name in ("mail", "service", "hook"):
+            await deliver_all(harness, name)
+        await harness.execute("UPDATE poll_state SET consecutive_errors = 0, last_error = NULL, failing_since = NULL")
+        for _ in range(2):
+            assert await check(harness) == []
+        for name in ("mail", "service", "hook", "documents"):
+            await deliver_all(harness, name)
+        subjects = ["Alarm: A source fails: news.test", "Over: A source fails: news.test"]
+        assert [one["Subject"] for one in mail.accepted] == subjects
+        assert "It broke." in read_parts(mail.accepted[0])[0]
+        assert [json.loads(one.body)["title"] for one in receiver.received("service")] == subjects
+        payloads = [one.payload for one in receiver.received("hook")]
+        assert [(one["event"], one["what"], one["kind"], one["subject"]) for one in payloads] == [
+            ("alarm", "began", "source_failing", "news.test"),
+            ("alarm", "over", "source_failing", "news.test"),
+        ]
+        assert payloads[0]["ended_at"] is None
+        assert payloads[1]["ended_at"] is not None
+        assert receiver.received("documents") == []
+    listed = (await harness.operations.alarms.list_alarms()).alarms
+    assert [(one.kind, one.ended_at is None) for one in listed] == [("source_failing", False)]
+    assert (await harness.operations.changes.list_changes(None, 100)).changes == []
+
+
+async def test_a_failure_of_less_than_an_hour_neither_begins_nor_ends_an_alarm(harness: AppHarness) -> None:
+    await add_source(harness)
+    await fail_since(harness, timedelta(minutes=59))
+    assert await check(harness) == []
+    now = harness.runtime.context.clock.now()
+    assert await check(harness, now + timedelta(minutes=2)) == [("source_failing", "news.test")]
+    await fail_since(harness, timedelta(minutes=1))
+    assert await check(harness) == [("source_failing", "news.test")]
+
+
+async def test_a_silent_source_is_an_alarm(harness: AppHarness) -> None:
+    await add_source(harness)
+    await harness.execute("UPDATE poll_state SET last_new_at = now() - interval '40 days'")
+    assert await check(harness) == [("source_silent", "news.test")]
+    await harness.execute("UPDATE poll_state SET last_new_at = now()")
+    assert await check(harness) == []
+
+
+async def test_a_day_is_incomplete_from_six_hours_after_its_end(harness: AppHarness, site: Site) -> None:
+    """Pages that wait make it incomplete. It is over when they are stored, and an earlier day stays open."""
+    now = harness.runtime.context.clock.now()
+    day = now.date()
+    site.answers[FEED] = rss("http://news.test/1")
+    await harness.operations.sources.add(FEED)
+    await harness.execute("UPDATE poll_state SET next_poll_at = now() + interval '30 days'")
+    await harness.execute("UPDATE daily_index SET day = $1", day)
+    midnight = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo) + DAY
+    assert await check(harness, midnight + 5 * HOUR) == []
+    assert await check(harness, midnight + 7 * HOUR) == [("day_incomplete", str(day))]
+    assert await check(harness, midnight + 5 * DAY) == [("day_incomplete", str(day))]
+    await harness.execute("DELETE FROM daily_index")
+    assert await check(harness, midnight + 8 * HOUR) == []
+
+
+async def test_a_receiver_that_takes_nothing_for_an_hour_is_a_stuck_outbox(harness: AppHarness) -> None:
+    await harness.operations.webhooks.add(NewWebhook("hook", "http://127.0.0.1:9/", since="c0"))
+    await harness.fetch("http://en.test/river")
+    await harness.execute("UPDATE webhooks SET failures = 3, error = 'It refuses.'")
+    now = harness.runtime.context.clock.now()
+    assert await check(harness) == []
+    assert await check(harness, now + 2 * HOUR) == [("outbox_stuck", "hook")]
+    await harness.execute("UPDATE webhooks SET failures = 0, error = NULL")
+    assert await check(harness, now + 3 * HOUR) == []
+
+
+async def test_a_disk_that_is_nearly_full_is_an_alarm(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is over when there is clearly more space, and not when the free space swings around the limit."""
+    total, lowest = 10**12, 5 * 10**10
+    opened = []
+    for free in (lowest + 1, lowest - 1, lowest + 1, int(lowest * 1.2)):
+        monkeypatch.setattr(alarms, "measure_disk", lambda _, free=free: (free, total))
+        opened.append([kind for kind, _ in await check(harness)])
+    assert opened == [[], ["disk_low"], ["disk_low"], []]
+    monkeypatch.setattr(alarms, "measure_disk", lambda _: (total, total))
+    await harness.execute(
+        "INSERT INTO alarms (kind, subject, message, began_at) VALUES ('disk_low', 'other:/data', 'Full.', now())"
+    )
+    assert await check(harness) == [("disk_low", "other:/data")]
+
+
+async def test_extraction_that_makes_shorter_texts_than_before_is_an_alarm(harness: AppHarness) -> None:
+    """New documents are counted once each, and compared with the past of their source."""
+    await harness.fetch(*PAGES)
+    await harness.operations.webhooks.list_webhooks()  # numbers the changes
+    for _ in range(2):
+        assert await check(harness) == []
+    ((documents, characters),) = await harness.rows("SELECT sum(documents), sum(characters) FROM extraction_days")
+    ((stored,),) = await harness.rows("SELECT sum(char_length(body)) FROM documents JOIN texts USING (content_hash)")
+    assert (documents, characters) == (len(PAGES), stored)
+    await harness.execute("UPDATE extraction_days SET documents = 20, characters = 2000, without_byline = 0")
+    await harness.execute(
+        "INSERT INTO extraction_days SELECT source_id, day - 10, 100, 100000, without_title, 0, 0, 100 "
+        "FROM extraction_days"
+    )
+    assert await check(harness) == [("extraction_drifted", "manual")]
+    await harness.execute("UPDATE extraction_days SET documents = 3 WHERE documents = 20")
+    assert await check(harness) == [("extraction_drifted", "manual")], "too few documents decide nothing"
+    await harness.execute(
+        "UPDATE extraction_days SET documents = 20, characters = 20000, confidence = 20 WHERE documents = 3"
+    )
+    assert await check(harness) == []
+
+
+PAST = ExtractionSums(1000, 1_000_000, 10, 100, 0, 900.0)
+
+
+def test_drift_is_a_large_difference_from_the_past() -> None:
+    """Texts, empty fields and confidence, each alone (issue 23)."""
+    same = ExtractionSums(20, 20_000, 0, 2, 0, 18.0)
+    assert find_drift(PAST, same) == []
+    assert find_drift(PAST, same._replace(characters=9_000)) == []
+    for change, word in (
+        ({"characters": 7_000}, "350"),
+        ({"characters": 70_000}, "3,500"),
+        ({"without_title": 7}, "title"),
+        ({"without_byline": 9}, "byline"),
+        ({"without_date": 20}, "date"),
+        ({"confidence": 14.0}, "0.70"),
+    ):
+        (sentence,) = find_drift(PAST, same._replace(**change))
+        assert word in sentence
+    assert find_drift(PAST._replace(characters=0), same._replace(characters=0)) == []
+    assert can_compare(PAST, same)
+    assert not can_compare(PAST, same._replace(documents=19))
+    assert not can_compare(PAST._replace(documents=49), same)
+    assert not can_compare(None, same)
+
+
+async def test_one_process_checks_at_a_time(harness: AppHarness) -> None:
+    now = harness.runtime.context.clock.now()
+    take = alarms.alarms.take_alarm_check
+    database = harness.runtime.context.database
+    assert await database.run(take, now, timedelta(minutes=1))
+    assert not await database.run(take, now + timedelta(seconds=59), timedelta(minutes=1))
+    assert await database.run(take, now + timedelta(seconds=60), timedelta(minutes=1))
+    assert await database.run(take, now, timedelta(minutes=1)), "a clock that was set back does not stop the checks"
+
+
+async def test_the_role_begins_alarms_until_it_is_stopped(harness: AppHarness) -> None:
+    await add_source(harness)
+    await fail_since(harness, 2 * HOUR)
+    stop = asyncio.Event()
+    working = asyncio.create_task(run_roles([AlarmRole(harness.runtime.alarm_keeper, look_seconds=0.02)], stop))
+    async with asyncio.timeout(20):
+        while not (await harness.operations.alarms.list_alarms(only_open=True)).alarms:
+            await asyncio.sleep(0.01)
+    stop.set()
+    await working
+
+
+async def test_a_channel_gets_either_alarms_or_a_search(harness: AppHarness) -> None:
+    await harness.operations.saved_searches.add("rivers", SearchTerms("river"))
+    for new, field in (
+        (NewChannel("one", "a@b.example"), "search"),
+        (NewChannel("one", "a@b.example", "rivers", alarms=True), "search"),
+        (NewChannel("one", "a@b.example", alarms=True, times=DeliveryTimes(7)), "daily_at"),
+    ):
+        with refused(Reason.BAD_REQUEST, field):
+            await harness.operations.channels.add(new)
