@@ -110,7 +110,7 @@ def add_channel(
     from headwater.notify.channels import DeliveryTimes, NewChannel
 
     begin, end = _read_hours(quiet) if quiet is not None else (None, None)
-    new = NewChannel(name, address, search, alarms, DeliveryTimes(daily_at, timezone, begin, end), since)
+    new = NewChannel(name, address, search, DeliveryTimes(daily_at, timezone, begin, end), since, alarms)
     added = run_local(lambda operations: operations.channels.add(new))
     print_result(added, print_receiver, as_json=as_json)
 

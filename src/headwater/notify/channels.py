@@ -29,11 +29,11 @@ class NewChannel:
     """An e-mail address, or the address of a service as Apprise writes it, such as ntfy://ntfy.sh/topic."""
     search: str | None = None
     """The saved search whose documents are in the digests."""
-    alarms: bool = False
-    """Whether it gets alarms, each once and once more when it is over. Such a channel has no search."""
     times: DeliveryTimes = DeliveryTimes()
     since: str | None = None
     """The cursor, day or time of the first change to report; by default now."""
+    alarms: bool = False
+    """Whether it gets alarms, each once and once more when it is over. Such a channel has no search."""
 
 
 class ChannelOperations:

@@ -92,7 +92,7 @@ def _add_search(app: FastAPI, view: View) -> None:
         terms = SearchTerms(one.words, *_read_filters(one))
         try:
             times = DeliveryTimes(int(daily_at) if daily_at.isdecimal() else None, zone.strip() or None)
-            await view.operations.channels.add(NewChannel(channel.strip(), address.strip(), name, times=times))
+            await view.operations.channels.add(NewChannel(channel.strip(), address.strip(), name, times))
         except HeadwaterError as error:
             return await _render_search(view, request, name, terms, find_status(error.reason), str(error))
         return view.redirect(request, f"{_PATH}/{name}", "The channel is added. Test it on its page.")
