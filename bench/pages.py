@@ -80,7 +80,7 @@ async def measure(_server: str, folder: Path, steps: Steps, options: argparse.Na
             filling = time.perf_counter() - started
             sizes = await connection.fetchrow(_QUERIES["sizes"])
             assert sizes
-            paths = await _choose_paths(connection)
+            paths = await choose_paths(connection)
         async with _started(data) as base, _signed_in(base) as session:
             figures = await _measure_pages(session, base, paths, steps, options)
     note = f"{sizes['documents']:,} documents, {sizes['urls']:,} URLs, {sizes['sources']:,} sources"
@@ -127,6 +127,9 @@ async def fill(connection: Connection, size: Size, now: datetime, steps: Steps) 
     with steps.step("finish", None):
         await _run(connection, "add_runs", size.sources, now)
         await _run(connection, "add_days_read", size.sources, now)
+        await _run(connection, "add_poll_log", size.sources, now)
+        await _run(connection, "add_source_days", size.sources, now)
+        await _run(connection, "add_history", now)
         await _run(connection, "add_webhook", now)
         await _run(connection, "add_deliveries", now)
         await connection.execute(_QUERIES["add_counts"], timeout=_LONG)
@@ -218,10 +221,10 @@ async def _signed_in(base: str) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-Path_ = Callable[[random.Random], str]
+MakePath = Callable[[random.Random], str]
 
 
-async def _choose_paths(connection: Connection) -> dict[str, Path_]:
+async def choose_paths(connection: Connection) -> dict[str, MakePath]:
     """Return for each page a function that makes an address with other values each time."""
     row = await connection.fetchrow(
         "SELECT (SELECT max(id) FROM documents) AS documents, (SELECT max(id) FROM url_frontier) AS urls, "
@@ -315,6 +318,8 @@ async def _choose_paths(connection: Connection) -> dict[str, Path_]:
         "a webhook": lambda _: "webhooks/desk",
         "a webhook, parked": lambda _: "webhooks/desk?status=parked",
         "system": lambda c: f"system?offset={c.randint(0, sources // 25 - 1) * 25}",
+        "saved searches": lambda _: "saved-searches",
+        "feed addresses": lambda _: "feed-addresses",
         "submit": lambda _: "submit",
         "add a source": lambda _: "add-source",
     }
@@ -326,7 +331,7 @@ async def _count_day(connection: Connection, day: object) -> int:
 
 
 async def _measure_pages(
-    session: aiohttp.ClientSession, base: str, paths: dict[str, Path_], steps: Steps, options: argparse.Namespace
+    session: aiohttp.ClientSession, base: str, paths: dict[str, MakePath], steps: Steps, options: argparse.Namespace
 ) -> list[Figure]:
     chosen = {name: make for name, make in paths.items() if options.only in name}
     chance = random.Random(3)

@@ -89,9 +89,9 @@ WHERE p.n <= $1 * 6 / 5
 
 -- name: add_days
 -- $1 documents
-INSERT INTO daily_index (source_id, day, item_id, url_id, bucket, published_at, updated_at, rule)
+INSERT INTO daily_index (source_id, day, item_id, url_id, topics, bucket, published_at, updated_at, rule)
 SELECT p.source_id, (moment AT TIME ZONE 'UTC')::date, encode(sha256(convert_to(s.name || ':' || p.url, 'UTF8')), 'hex'),
-       CASE WHEN n % 100 < 99 THEN n END, CASE WHEN p.n % 8 = 0 THEN 'LATEST' ELSE 'NEW' END,
+       CASE WHEN n % 100 < 99 THEN n END, ARRAY['topic-' || n % 40, 'topic-' || n % 300], CASE WHEN p.n % 8 = 0 THEN 'LATEST' ELSE 'NEW' END,
        CASE WHEN p.n % 8 = 0 THEN moment - interval '9 days' ELSE moment END, CASE WHEN p.n % 8 = 0 THEN moment END, NULL
 FROM bench_pages p JOIN sources s ON s.id = p.source_id WHERE p.n <= $1 * 6 / 5
 
@@ -165,6 +165,11 @@ SELECT p.n, encode(sha256(convert_to(s.name || ':' || p.url, 'UTF8')), 'hex'), e
        CASE p.n % 30 WHEN 9 THEN 'retry_exhausted' ELSE 'ingestion_job_queued' END, p.n, moment, moment
 FROM bench_pages p JOIN sources s ON s.id = p.source_id WHERE p.n <= $1 AND p.n % 3 = 0
 
+-- name: add_stories
+-- Each fifth document is of the story of the document before. $1 documents
+INSERT INTO story_documents (document_id, story_id, links, signature)
+SELECT n, n - (n % 5 = 1 AND n > 1)::int, '{}', sha256(url::bytea) FROM bench_pages WHERE n <= $1
+
 -- name: drop_pages
 DROP TABLE bench_pages
 
@@ -182,6 +187,25 @@ FROM generate_series(0, 99999) n
 INSERT INTO days_read (source_id, day, read_at)
 SELECT 1 + n % $1::int, ($2::timestamptz - n / 2000 * interval '1 day')::date, $2::timestamptz FROM generate_series(0, 99999) n
 ON CONFLICT DO NOTHING
+
+-- name: add_poll_log
+-- A day of polls of both methods. $1 sources, $2 now
+INSERT INTO poll_log (source_id, method, polled_at, reason, error, items, new_items, new_urls)
+SELECT s, CASE n % 2 WHEN 0 THEN 'main' ELSE 'sitemap' END, $2::timestamptz - n * interval '15 minutes', 'polled',
+       CASE WHEN s % 20 = 0 THEN 'The server answered 503.' END, 40, n % 3, n % 3
+FROM generate_series(1, $1::int) s, generate_series(1, 96) n
+
+-- name: add_source_days
+-- $1 sources, $2 now
+INSERT INTO source_days (source_id, day, items, polls, failed_polls, seen_lags, fetched_lags, searchable_lags, total_lags, measured_at)
+SELECT s, ($2::timestamptz AT TIME ZONE 'UTC')::date - n, n % 40, 192, 0, '{300, 900}', '{20, 90}', '{1, 3}', '{320, 1000}', $2
+FROM generate_series(1, $1::int) s, generate_series(0, 59) n
+
+-- name: add_history
+-- $1 now
+INSERT INTO history (step, at, metric, value)
+SELECT 'minute', date_trunc('minute', $1::timestamptz) - n * interval '1 minute', m, n % 60
+FROM generate_series(1, 1440) n, unnest(ARRAY['fetched', 'failed_transient', 'failed_permanent', 'pages', 'bytes', 'documents', 'handoffs', 'pending', 'lag_seconds']) m
 
 -- name: add_webhook
 -- $1 now
@@ -206,6 +230,7 @@ INSERT INTO source_sizes (source_id, items) SELECT source_id, count(*) FROM item
 INSERT INTO source_sizes (source_id, documents, raw_bytes, text_bytes)
 SELECT source_id, count(*), sum(raw_bytes), sum(octet_length(body)) FROM documents JOIN texts USING (content_hash) GROUP BY 1;
 INSERT INTO search_configurations (name) VALUES ('english') ON CONFLICT DO NOTHING;
+UPDATE story_state SET position = (SELECT max(position) FROM changes), version = 1;
 UPDATE change_state SET last_position = (SELECT max(position) FROM changes);
 SELECT setval(pg_get_serial_sequence('url_frontier', 'id'), max(id)) FROM url_frontier;
 SELECT setval(pg_get_serial_sequence('documents', 'id'), max(id)) FROM documents;
@@ -220,7 +245,7 @@ SELECT i.indrelid::regclass::text AS table_name, i.indexrelid::regclass::text AS
        c.conname AS constraint_name, pg_get_constraintdef(c.oid) AS constraint_definition
 FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('u', 'p')
 WHERE i.indrelid = ANY (ARRAY['url_frontier', 'frontier_queue', 'fetch_log', 'items', 'daily_index', 'documents', 'document_search', 'changes',
-                              'ingestion_jobs', 'ingestion_handoffs', 'document_revisions', 'deliveries']::regclass[])
+                              'ingestion_jobs', 'ingestion_handoffs', 'document_revisions', 'deliveries', 'story_documents']::regclass[])
   AND NOT i.indisprimary AND (c.conname IS NULL OR c.conrelid = 'url_frontier'::regclass)
 
 -- name: sizes

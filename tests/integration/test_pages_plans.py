@@ -37,8 +37,9 @@ FROM url_frontier;
 INSERT INTO documents (url_id, source_id, content_hash, title, provenance, normalizer, raw_path, raw_hash, raw_bytes,
                        fetched_at)
 SELECT id, 1, url_hash, url, '{{}}', 'html_v1', '', url_hash, 1, '{NOON}' FROM url_frontier;
-INSERT INTO daily_index (source_id, day, item_id, url_id, bucket, published_at)
-SELECT source_id, (published_at AT TIME ZONE 'UTC')::date, id, url_id, 'NEW', published_at FROM items;
+INSERT INTO daily_index (source_id, day, item_id, url_id, topics, bucket, published_at)
+SELECT source_id, (published_at AT TIME ZONE 'UTC')::date, id, url_id, make_topics(tags), 'NEW', published_at
+FROM items;
 ANALYZE {", ".join(TABLES)}, sources;
 """
 

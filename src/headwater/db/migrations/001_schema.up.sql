@@ -316,7 +316,8 @@ CREATE TABLE daily_index (
     source_id     int NOT NULL REFERENCES sources ON DELETE CASCADE,
     day           date NOT NULL,
     item_id       text NOT NULL REFERENCES items ON DELETE CASCADE,
-    url_id        bigint,           -- of the item. A trigger keeps it, so that a day is counted without its items
+    url_id        bigint,           -- of the item. A trigger keeps these two, so that a day is counted without its items
+    topics        text[],           -- of the item, in lower case; NULL: it has none
     bucket        text NOT NULL CHECK (bucket IN ('NEW', 'LATEST')),
     published_at  timestamptz,      -- the observed dates that put the item into this day
     updated_at    timestamptz,
@@ -326,13 +327,19 @@ CREATE TABLE daily_index (
 CREATE INDEX daily_index_day ON daily_index (day, source_id, bucket);
 CREATE INDEX daily_index_item ON daily_index (item_id);
 
-CREATE FUNCTION move_days() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The topics of an item, in lower case: a list of texts, or one text.
+CREATE FUNCTION make_topics(tags jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN CASE jsonb_typeof(tags -> 'topic')
+    WHEN 'string' THEN ARRAY[lower(tags ->> 'topic')]
+    WHEN 'array' THEN ARRAY(SELECT lower(t) FROM jsonb_array_elements_text(tags -> 'topic') AS t)
+END;
+
+CREATE FUNCTION update_days() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE daily_index SET url_id = NEW.url_id WHERE item_id = NEW.id;
+    UPDATE daily_index SET url_id = NEW.url_id, topics = make_topics(NEW.tags) WHERE item_id = NEW.id;
     RETURN NULL;
 END $$;
-CREATE TRIGGER move_days AFTER UPDATE OF url_id ON items FOR EACH ROW
-    WHEN (OLD.url_id IS DISTINCT FROM NEW.url_id) EXECUTE FUNCTION move_days();
+CREATE TRIGGER update_days AFTER UPDATE OF url_id, tags ON items FOR EACH ROW
+    WHEN ((OLD.url_id, OLD.tags -> 'topic') IS DISTINCT FROM (NEW.url_id, NEW.tags -> 'topic')) EXECUTE FUNCTION update_days();
 
 -- When all items of a day were last read. A day that is read long after its end lacks the items that changed since.
 CREATE TABLE days_read (

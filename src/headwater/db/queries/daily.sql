@@ -19,8 +19,9 @@ WITH built AS MATERIALIZED (
     DELETE FROM daily_index x USING gone
     WHERE x.source_id = $1 AND x.day = ANY ($2) AND x.day = gone.day AND x.item_id = gone.item_id
 )
-INSERT INTO daily_index AS x (source_id, day, item_id, url_id, bucket, published_at, updated_at, rule)
-SELECT $1, day, item_id, (SELECT url_id FROM items WHERE id = item_id), bucket, published_at, updated_at, rule FROM built
+INSERT INTO daily_index AS x (source_id, day, item_id, url_id, topics, bucket, published_at, updated_at, rule)
+SELECT $1, built.day, built.item_id, i.url_id, make_topics(i.tags), built.bucket, built.published_at, built.updated_at, built.rule
+FROM built LEFT JOIN LATERAL (SELECT url_id, tags FROM items WHERE id = built.item_id LIMIT 1) i ON true
 ON CONFLICT (source_id, day, item_id) DO UPDATE
     SET bucket = excluded.bucket, published_at = excluded.published_at, updated_at = excluded.updated_at, rule = excluded.rule
     WHERE (x.bucket, x.published_at, x.updated_at, x.rule)
@@ -34,8 +35,8 @@ SELECT pg_advisory_xact_lock(hashtext('headwater.days'), $1::int)
 -- name: index_items
 -- Put items into days of new observations, by the rules of build_days. The other items of these days stay.
 -- Arrays: $1 items, $2 their sources, $3 days, $4 their starts, $5 their ends
-INSERT INTO daily_index AS x (source_id, day, item_id, url_id, bucket, published_at, updated_at, rule)
-SELECT g.source_id, g.day, g.item_id, (SELECT url_id FROM items WHERE id = g.item_id), CASE WHEN o.published_at >= g.start_at THEN 'NEW' ELSE 'LATEST' END,
+INSERT INTO daily_index AS x (source_id, day, item_id, url_id, topics, bucket, published_at, updated_at, rule)
+SELECT g.source_id, g.day, g.item_id, i.url_id, make_topics(i.tags), CASE WHEN o.published_at >= g.start_at THEN 'NEW' ELSE 'LATEST' END,
        o.published_at, o.updated_at, o.rule
 FROM unnest($1::text[], $2::int[], $3::date[], $4::timestamptz[], $5::timestamptz[])
     AS g (item_id, source_id, day, start_at, end_at)
@@ -49,6 +50,7 @@ CROSS JOIN LATERAL (
              o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
     LIMIT 1
 ) o
+LEFT JOIN LATERAL (SELECT url_id, tags FROM items WHERE id = g.item_id LIMIT 1) i ON true
 ORDER BY g.source_id, g.day, g.item_id
 ON CONFLICT (source_id, day, item_id) DO UPDATE
     SET bucket = excluded.bucket, published_at = excluded.published_at, updated_at = excluded.updated_at, rule = excluded.rule
@@ -99,13 +101,13 @@ WITH page AS MATERIALIZED (
     WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
       AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
       AND ($9::timestamptz IS NULL OR t.moment >= $9)
-      AND (num_nonnulls($4::text, $5::text, $7::text, $8::text) = 0 OR EXISTS (
-          SELECT FROM items i WHERE i.id = x.item_id
+      AND ($7::text IS NULL OR x.topics @> ARRAY[lower($7)])
+      AND (num_nonnulls($4::text, $5::text, $8::text) = 0 OR (
+          SELECT true FROM items i WHERE i.id = x.item_id
               AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
               AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
-              AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
-              AND ($8::text IS NULL OR EXISTS (
-                  SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
+              AND ($8::text IS NULL OR (SELECT true FROM documents d WHERE d.url_id = i.url_id AND d.language = $8 LIMIT 1))
+          LIMIT 1))
       AND ($11::text IS NULL OR s.name > $11 OR (s.name = $11 AND (x.bucket < $12 OR (x.bucket = $12 AND (
            t.moment < $13::timestamptz OR (t.moment = $13 AND x.item_id > $14))))))
     ORDER BY s.name, x.bucket DESC, t.moment DESC, x.item_id
@@ -125,13 +127,13 @@ WITH chosen AS MATERIALIZED (
     WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
       AND ($6::text IS NULL OR starts_with((s.settings ->> 'category') || '/', $6 || '/'))
       AND ($9::timestamptz IS NULL OR CASE x.bucket WHEN 'NEW' THEN x.published_at ELSE x.updated_at END >= $9)
-      AND (num_nonnulls($4::text, $5::text, $7::text, $8::text) = 0 OR EXISTS (
-          SELECT FROM items i WHERE i.id = x.item_id
+      AND ($7::text IS NULL OR x.topics @> ARRAY[lower($7)])
+      AND (num_nonnulls($4::text, $5::text, $8::text) = 0 OR (
+          SELECT true FROM items i WHERE i.id = x.item_id
               AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4))
               AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
-              AND ($7::text IS NULL OR lower((i.tags -> 'topic')::text)::jsonb ? lower($7))
-              AND ($8::text IS NULL OR EXISTS (
-                  SELECT FROM documents d WHERE d.url_id = i.url_id AND d.language = $8))))
+              AND ($8::text IS NULL OR (SELECT true FROM documents d WHERE d.url_id = i.url_id AND d.language = $8 LIMIT 1))
+          LIMIT 1))
 ), newest AS MATERIALIZED (
     SELECT place, bucket FROM chosen ORDER BY moment DESC LIMIT $11
 ), topics AS (

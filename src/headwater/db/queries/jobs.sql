@@ -64,7 +64,11 @@ FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = 
 -- The newest first. NULL permits any: $1 source, $2 status, $3 run, $4 reason, $5 item, $6 one id, $7 whether the page is being
 -- fetched, $8 before this id; $9 limit, $10 offset
 WITH page AS MATERIALIZED (
-    SELECT j.*, q.lease_token FROM ingestion_jobs j LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
+    SELECT j.*, q.lease_token
+    FROM ingestion_jobs j
+    LEFT JOIN LATERAL (
+        SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = j.url_id AND j.status = 'queued' LIMIT 1
+    ) q ON true
     WHERE ($1::int IS NULL OR j.source_id = $1) AND ($2::text IS NULL OR j.status = $2)
       AND ($3::bigint IS NULL OR j.scrape_run_id = $3) AND ($4::text IS NULL OR j.reason = $4)
       AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
@@ -95,7 +99,9 @@ WHERE q.lease_token IS NOT NULL AND ($1::int IS NULL OR j.source_id = $1)
 -- The jobs of a run or of an item, or those with an id. $1 to $7 as in list_jobs
 SELECT count(*)
 FROM ingestion_jobs j
-LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
+LEFT JOIN LATERAL (
+    SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = j.url_id AND j.status = 'queued' LIMIT 1
+) q ON true
 WHERE ($1::int IS NULL OR j.source_id = $1)
   AND ($2::text IS NULL OR j.status = $2) AND ($3::bigint IS NULL OR j.scrape_run_id = $3)
   AND ($4::text IS NULL OR j.reason = $4) AND ($5::text IS NULL OR j.reference_id = $5)
