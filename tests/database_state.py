@@ -1,5 +1,6 @@
 """States of the database that tests begin with, and the leases and the queue, which no operation shows."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,53 @@ class DatabaseReader:
         """Change rows."""
         async with self.database.connection() as connection:
             await connection.execute(statement, *arguments)
+
+
+# Each counter that triggers keep: its rows, and a recount of what it counts.
+_COUNTERS = {
+    "frontier_counts": (
+        "SELECT status, reason, sum(urls)::bigint FROM frontier_counts GROUP BY 1, 2 HAVING sum(urls) <> 0",
+        "SELECT status, reason, count(*) FROM url_frontier GROUP BY 1, 2",
+    ),
+    "source_urls": (
+        "SELECT source_id, status, sum(urls)::bigint FROM source_urls GROUP BY 1, 2 HAVING sum(urls) <> 0",
+        "SELECT source_id, status, count(*) FROM url_frontier GROUP BY 1, 2",
+    ),
+    "ended_urls": (
+        "SELECT url_id, source_id, status, reason FROM ended_urls",
+        "SELECT id, source_id, status, reason FROM url_frontier WHERE reason <> 'stored'",
+    ),
+    "items of source_sizes": (
+        "SELECT source_id, sum(items)::bigint FROM source_sizes GROUP BY 1 HAVING sum(items) <> 0",
+        "SELECT source_id, count(*) FROM items GROUP BY 1",
+    ),
+    "documents of source_sizes": (
+        "SELECT source_id, sum(documents)::bigint FROM source_sizes GROUP BY 1 HAVING sum(documents) <> 0",
+        "SELECT source_id, count(*) FROM documents GROUP BY 1",
+    ),
+    "job_counts": (
+        "SELECT source_id, status, reason, sum(jobs)::bigint FROM job_counts GROUP BY 1, 2, 3 HAVING sum(jobs) <> 0",
+        "SELECT source_id, status, reason, count(*) FROM ingestion_jobs GROUP BY 1, 2, 3",
+    ),
+    "handoff_counts": (
+        "SELECT source_id, status, sum(handoffs)::bigint FROM handoff_counts GROUP BY 1, 2 HAVING sum(handoffs) <> 0",
+        "SELECT source_id, status, count(*) FROM ingestion_handoffs GROUP BY 1, 2",
+    ),
+    "items of daily_index": (
+        "SELECT item_id, url_id, topics FROM daily_index GROUP BY 1, 2, 3",
+        "SELECT id, url_id, make_topics(tags) FROM items WHERE id IN (SELECT item_id FROM daily_index)",
+    ),
+}
+
+
+async def find_wrong_counters(harness: HasDatabase, *names: str) -> list[str]:
+    """Return the counters, of all or of some, that differ from a recount."""
+    return [
+        name
+        for name, (kept, recount) in _COUNTERS.items()
+        if (not names or name in names)
+        and Counter(map(repr, await harness.rows(kept))) != Counter(map(repr, await harness.rows(recount)))
+    ]
 
 
 async def count(harness: HasDatabase, table: str, where: str = "true") -> int:

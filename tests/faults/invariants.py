@@ -9,6 +9,7 @@ from headwater.app.maintenance import RESCUERS
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.db.sql import query
 from headwater.demo.visits import TOLERANCE_SECONDS
+from tests.database_state import find_wrong_counters
 from tests.faults.harness import Harness
 
 Invariant = Callable[[Harness], Awaitable[list[str]]]
@@ -153,6 +154,11 @@ async def every_change_of_a_document_is_told_of_once(harness: Harness) -> list[s
     return [f"of {url} the changes {told} are told" for url, last, told in found if told != [*range(1, last + 1)]]
 
 
+async def the_counters_equal_a_recount(harness: Harness) -> list[str]:
+    """The counters that triggers keep count what is there (spec 2.5, issue 22)."""
+    return await find_wrong_counters(harness)
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     every_url_ends_once,
     every_document_is_there_once,
@@ -162,6 +168,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     every_hand_off_has_one_job_that_ended_as_its_page,
     no_lease_outlives_its_holder,
     every_change_of_a_document_is_told_of_once,
+    the_counters_equal_a_recount,
 )
 
 

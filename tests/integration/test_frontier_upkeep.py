@@ -15,7 +15,7 @@ from headwater.db import frontier as store
 from headwater.db.context import open_database_context
 from headwater.frontier import rescue
 from headwater.frontier.retry import retry_all
-from tests.database_state import count
+from tests.database_state import count, find_wrong_counters
 from tests.frontier import LEASE, NOW, STORED, Frontier
 
 pytestmark = pytest.mark.both_servers
@@ -76,12 +76,12 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
     for _ in range(120):
         frontier.now += timedelta(seconds=1)
         await chance.choices([put, work, retry, twin, lose_workers, fold], weights=[4, 8, 1, 1, 1, 1])[0]()
-        assert await counted(frontier) == await recounted(frontier)
+        assert await find_wrong_counters(frontier) == []
     assert len(await counted(frontier)) >= 5, "the mix must reach most of the ends"
     await frontier.execute("DELETE FROM frontier_queue")
     await frontier.execute("TRUNCATE fetch_log")
     await frontier.execute("DELETE FROM url_frontier WHERE alias_of IS NOT NULL")
-    assert await counted(frontier) == await recounted(frontier)
+    assert await find_wrong_counters(frontier) == []
 
 
 async def test_counters_are_right_while_many_change_and_fold_them_at_once(frontier: Frontier) -> None:
@@ -98,7 +98,7 @@ async def test_counters_are_right_while_many_change_and_fold_them_at_once(fronti
             await frontier.database.transact(store.merge_frontier_counts)
 
     await asyncio.gather(work(), work(), fold(), fold())
-    assert await counted(frontier) == await recounted(frontier)
+    assert await find_wrong_counters(frontier) == []
     await frontier.database.transact(store.merge_frontier_counts)
     assert await count(frontier, "frontier_counts") == len(await counted(frontier))
 

@@ -18,7 +18,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import handoffs
 from headwater.handoff.handoffs import HandoffRunner, make_jobs, promote_successors
-from tests.database_state import DatabaseReader
+from tests.database_state import DatabaseReader, find_wrong_counters
 from tests.frontier import STORED, Frontier
 from tests.integration.machines import START, SetClock, run_machine
 
@@ -51,7 +51,7 @@ class HandoffMachine(DatabaseReader, RuleBasedStateMachine):
 
     async def begin(self) -> None:
         tables = "sources, url_frontier, items, ingestion_jobs, ingestion_handoffs, host_state, frontier_queue"
-        await self.execute(f"TRUNCATE {tables}, changes CASCADE")
+        await self.execute(f"TRUNCATE {tables}, changes, job_counts, handoff_counts CASCADE")
         (self.source_id,) = (
             await self.rows("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now()) RETURNING id")
         )[0]
@@ -184,6 +184,10 @@ class HandoffMachine(DatabaseReader, RuleBasedStateMachine):
     def a_completed_hand_off_has_a_job(self) -> None:
         query = "SELECT handoff_id FROM ingestion_handoffs WHERE status = 'completed' AND job_id IS NULL"
         assert self.run(self.rows(query)) == []
+
+    @invariant()
+    def the_counters_equal_a_recount(self) -> None:
+        assert self.run(find_wrong_counters(self, "job_counts", "handoff_counts")) == []
 
     async def with_connection(self, work: Callable[..., Any], *arguments: object) -> Any:
         async with self.database.connection() as connection:

@@ -21,7 +21,7 @@ from headwater.documents.purge import Purge
 from tests import catalog
 from tests.api import TOKEN, open_api
 from tests.catalog import address, listing, serving, sync
-from tests.database_state import count, until_blocked
+from tests.database_state import count, find_wrong_counters, until_blocked
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Site
@@ -77,6 +77,7 @@ async def assert_purged(harness: AppHarness) -> None:
         known = "items WHERE true" if table == "item_observations" else "sources WHERE name = 'stall'"
         strangers = await harness.rows(f"SELECT 1 FROM {table} WHERE {column} NOT IN (SELECT id FROM {known})")
         assert strangers == [], table
+    assert await find_wrong_counters(harness) == []
 
 
 async def test_a_purge_deletes_a_source_and_hands_shared_pages_over(site: Site, harness: AppHarness) -> None:

@@ -14,7 +14,8 @@ from headwater.core.settings import Settings
 from headwater.discovery.source_operations import describe_sync
 from headwater.feeds.flaws import FeedFlaw
 from headwater.http.client import OfflineDetector
-from headwater.sources.health import SourceMethod
+from headwater.sources.health import SourceHealth, SourceMethod
+from headwater.sources.operations import SourceFilter
 from tests.database_state import backdate, items, make_polls_due
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site
@@ -276,3 +277,49 @@ async def test_a_403_names_what_may_help(
         detail = (await harness.operations.why("http://news.test/a")).fetches[-1].detail or ""
     for fix in ("contact_url", "user_agent=browser", "needs_browser=true", "operator of the site"):
         assert [fix in error, fix in detail] == [fix not in missing] * 2, fix
+
+
+async def test_a_page_of_sources_has_the_health_and_the_order_of_the_whole_list(harness: AppHarness) -> None:
+    """Issue 22: a page summarizes only its own sources, and those that may have a problem."""
+    changes = {
+        "failing": "consecutive_errors = 3, failing_since = now(), last_error = 'x'",
+        "ours": "last_error = 'x', last_reason = 'offline', last_success_at = now() - interval '3 days'",
+        "late": "next_poll_at = now() - interval '2 hours'",
+        "due": "next_poll_at = now() - interval '1 second'",
+        "polled": "next_poll_at = now() - interval '2 hours', lease_holder = 'me', lease_token = gen_random_uuid(), "
+        "lease_until = now()",
+        "flawed": """state = '{"flaws": ["empty"]}'""",
+        "quiet": "last_new_at = now() - interval '20 days'",
+        "silent": "last_new_at = now() - interval '90 days'",
+        "on-request": "next_poll_at = NULL",
+        "well": "method = method",
+        "never": "last_polled_at = NULL",
+        "off": "method = method",
+        "broken": "method = method",
+    }
+    for name, change in changes.items():
+        await harness.operations.sources.create(name, "site", {"feed_url": f"http://{name}.test/feed", "category": "a"})
+        await harness.execute(
+            "UPDATE poll_state SET last_polled_at = now(), last_success_at = now(), last_new_at = now(), "
+            "next_poll_at = now() + interval '1 hour' FROM sources s WHERE s.id = source_id AND s.name = $1",
+            name,
+        )
+        await harness.execute(
+            f"UPDATE poll_state f SET {change} FROM sources s "
+            "WHERE s.id = f.source_id AND s.name = $1 AND f.method = 'main'",
+            name,
+        )
+    await harness.operations.sources.set_enabled("off", enabled=False)
+    await harness.execute("UPDATE sources SET settings = settings || '{\"unknown\": 1}' WHERE name = 'broken'")
+    whole = [(row.name, row.health) for row in await harness.operations.sources.list_sources()]
+    paged, after, pages = [], None, 0
+    while pages == 0 or after:
+        page = await harness.operations.sources.list_page(SourceFilter(), limit=4, after=after)
+        paged += [(row.name, row.health) for row in page.sources]
+        after, pages = page.next, pages + 1
+    assert paged == whole
+    assert len({health for _, health in whole}) == len(SourceHealth) == 7
+    assert page.total == len(changes)
+    only = await harness.operations.sources.list_page(SourceFilter(category="a", health="failing", name="r"))
+    assert [row.name for row in only.sources] == ["broken", "ours"]
+    assert sum(only.health.values()) > only.total == 2
