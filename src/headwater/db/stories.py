@@ -65,7 +65,7 @@ class StoryLine:
     """The first document of it that was stored."""
     title: str
     documents: int
-    """The number of its documents, counted up to 1,000."""
+    """The number of its documents, counted up to 100."""
     sources: int
     """The number of their sources."""
     since: datetime
@@ -91,7 +91,7 @@ class DocumentStory:
     document_id: int
     story_id: int
     documents: int
-    """The number of documents of the story, counted up to 1,000."""
+    """The number of documents of the story, counted up to 100."""
     others: list[StoryMember]
     """Up to five other documents of it: those that were stored first."""
 

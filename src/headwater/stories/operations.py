@@ -24,7 +24,7 @@ from headwater.stories.matching import estimate_shares
 from headwater.stories.signature import COMPARED_CHARACTERS, Signature
 
 MOST_SHOWN = 50
-_COUNT_TO = 1000
+_COUNT_TO = 100
 _OTHERS = 5
 _LEAST_COPIED = 0.2  # of a text; less is a quote
 _PAGE = 200
