@@ -233,7 +233,7 @@ def test_ranks_in_a_table_are_not_line_numbers() -> None:
     for number in range(12):
         for x, word in ((72, str(number + 1)), (160, f"Ward {number}"), (300, str(900 + number)), (400, "12.5")):
             page.text(x, 80 + 14 * number, word)
-    assert extract_pdf(pdf([page])).markdown.splitlines()[2] == "| 2 | Ward 1 | 901 | 12.5 |"
+    assert extract_pdf(pdf([page])).markdown.splitlines()[3] == "| 2 | Ward 1 | 901 | 12.5 |"
 
 
 def test_a_pdf_with_too_many_pages_has_its_own_status() -> None:

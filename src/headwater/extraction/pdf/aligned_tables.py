@@ -2,7 +2,7 @@
 
 import itertools
 import math
-import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from headwater.extraction.pdf.drawings import RulingLine
 from headwater.extraction.pdf.lines import Line
 from headwater.extraction.pdf.page_content import Word
+from headwater.extraction.pdf.table_check import FIGURE, YEAR, find_flaw, is_row_of_figures
 from headwater.extraction.pdf.tables import PdfTable, cell_text
 
-_FIGURE = re.compile(
-    r"[($\u2212\u2013\u2014+*-]*[$\u20ac\u00a3]?[.,]*\d[\d.,:/\u2013-]*[%)*a-z\u2020\u2021]{0,3}"
-    r"|[-\u2013\u2014\u2212*]+|\(?(?:NA|N/A|n\.a\.|X|Z|D|S|B)\)?|\$"
-)
-_YEAR = re.compile(r"(?:19|20)\d\d(?:[-\u2013/]\d\d(?:\d\d)?)?")
 _MIN_ROWS = 3
-_LINES_BETWEEN = 2  # lines without columns between two rows, at most
+_LINES_BETWEEN = 3  # lines without columns between two rows, at most
 _MAX_DISTANCE = 3.0  # times the height of a line, from one row to the next
 _CROSSING = 0.12  # the share of rows that may cross a gap between columns
 _MOST_ROWS = 0.7  # of the rows
@@ -29,6 +25,8 @@ _TITLE = 0.5  # of the table's width; a wider piece is not a cell of the head
 _TOO_WIDE = 0.6  # of the width of all lines; a wider piece is not a cell
 _MAX_CELL_LENGTH = 45
 _MAX_HEAD_LINES = 12  # lines
+_LABEL_LINES = 3  # lines of a row whose label is wrapped, on average at most
+_HEAD_LINES = 2.0  # times the size of a head, which may have two lines above the line drawn below it
 _MAX_COLUMNS = 100  # tables with more are drawings
 
 
@@ -47,9 +45,15 @@ def find_aligned_tables(lines: Sequence[Line], rules: Sequence[RulingLine]) -> I
         columns = _columns(lines[start:end])
         if _is_table(lines[start:end], columns):
             start, first_row = _find_head(lines, start, end, columns, rules)
-            start = max(start, taken)
+            start, end = max(start, taken), _trim_notes(lines, first_row, end, columns)
             yield start, end, _table(lines[start:end], max(1, first_row - start), columns, rules)
             taken = end
+
+
+def _trim_notes(lines: Sequence[Line], first_row: int, end: int, columns: Sequence[Column]) -> int:
+    """Return the end of a table without the notes below it. Tables of words have no known end."""
+    rows = [number for number in range(first_row, end) if _is_row(lines[number], columns)]
+    return rows[-1] + 1 if len(rows) >= _MIN_ROWS else end
 
 
 def _find_runs(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
@@ -133,7 +137,7 @@ def _has_leader(piece: Line, figures: int) -> bool:
 def _figures_at_end(piece: Line) -> list[Word]:
     figures: list[Word] = []
     for word in reversed(piece.words):
-        if not _FIGURE.fullmatch(word.text):
+        if not FIGURE.fullmatch(word.text):
             break
         figures.insert(0, word)
     return figures
@@ -144,7 +148,7 @@ def _is_table(lines: Sequence[Line], columns: Sequence[Column]) -> bool:
     if len(rows) < _MIN_ROWS or len(columns) < 2:
         return False
     pieces = [piece for row in rows for piece in row.segments[1:]]
-    figures = sum(all(_FIGURE.fullmatch(word.text) for word in piece.words) for piece in pieces)
+    figures = sum(all(FIGURE.fullmatch(word.text) for word in piece.words) for piece in pieces)
     filled_columns = [column for column in columns if _has_text(column, rows)]
     if len(filled_columns) == 2:
         return figures >= _MOST_ROWS * len(pieces) and len(rows) * 2 >= len(lines)
@@ -198,7 +202,7 @@ def _first_of_head(lines: Sequence[Line], start: int, highest: int, body: int, c
 def _is_row(line: Line, columns: Sequence[Column]) -> bool:
     """Return whether a line has figures in its columns. A head may have single figures or only years."""
     figures = [piece.text for piece in line.segments[1:] if _is_figure(piece)]
-    return len(figures) >= max(1, 0.4 * (len(columns) - 1)) and not all(map(_YEAR.fullmatch, figures))
+    return len(figures) >= max(1, 0.4 * (len(columns) - 1)) and not all(map(YEAR.fullmatch, figures))
 
 
 def _underlines(rule: RulingLine, columns: Sequence[Column]) -> bool:
@@ -224,16 +228,49 @@ def _is_part_of_head(line: Line, below: Line, columns: Sequence[Column]) -> bool
 
 
 def _is_figure(piece: Line) -> bool:
-    return any(map(str.isdigit, piece.text)) and all(_FIGURE.fullmatch(word.text) for word in piece.words)
+    return any(map(str.isdigit, piece.text)) and all(FIGURE.fullmatch(word.text) for word in piece.words)
 
 
 def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> PdfTable:
-    head = _row(lines[:heads], columns, lambda piece: _columns_of_head_piece(piece, columns, rules))
+    of_head = [piece for line in lines[:heads] for piece in _split_cells(line, columns)]
+    head = _row(lines[:heads], columns, lambda piece: _columns_of_head_piece(piece, of_head, columns, rules))
+    if heads == 1 and is_row_of_figures(head):  # there is no head, and this is the first row
+        head, heads = ("",) * len(columns), 0
     body = [_row([line], columns, lambda piece: [_column_of(piece, columns)]) for line in lines[heads:]]
-    rows = _join_continued_rows(body)
+    rows = _join_continued_rows(body, _find_drawn_rows(lines[heads:], columns, rules))
     words = frozenset(id(word) for line in lines for word in line.words)
     box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
-    return PdfTable((head, *rows), words, box, tuple(line.text for line in lines))
+    pieces = [(piece, piece.text) for line in lines[heads:] for piece in _split_cells(line, columns)]
+    flaw = find_flaw(head, rows, columns, pieces)
+    if not flaw and any(_is_phrase(piece, columns) for line in lines[:heads] for piece in line.segments):
+        flaw = "a head over several columns"
+    if not flaw and _run_together(lines[:heads], columns, rules):
+        flaw = "heads that run together"
+    return PdfTable((head, *rows), words, box, tuple(line.text for line in lines), flaw)
+
+
+def _is_phrase(piece: Line, columns: Sequence[Column]) -> bool:
+    """Return whether a piece of the head was cut between words that are no further apart than in a sentence."""
+    cut = [before for before, word in itertools.pairwise(piece.words) if _crosses_border(before, word, columns)]
+    return _is_a_word_each(piece, columns) and any(before.text.isalpha() for before in cut)
+
+
+def _run_together(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]) -> bool:
+    """Return whether a piece without a line below it is under the head of one column, and over another column too."""
+    begun: set[int] = set()
+    for line in lines:
+        for piece in _split_cells(line, columns):
+            overlapped = [
+                number for number, column in enumerate(columns) if piece.x0 < column.x1 and column.x0 < piece.x1
+            ]
+            is_drawn = any(
+                rule.is_flat and rule.x0 < piece.x1 and piece.x0 < rule.x1 and _is_above(piece, rule) for rule in rules
+            )
+            if len(overlapped) > 1 and not is_drawn and not begun.isdisjoint(overlapped):
+                return True
+            if len(overlapped) == 1:
+                begun.update(overlapped)
+    return False
 
 
 def _split_cells(line: Line, columns: Sequence[Column]) -> list[Line]:
@@ -246,7 +283,7 @@ def _split_cells(line: Line, columns: Sequence[Column]) -> list[Line]:
         part: list[Word] = []
         each = _is_a_word_each(piece, columns)
         for word in piece.words:
-            if part and (each or _FIGURE.fullmatch(word.text)) and _crosses_border(part[-1], word, columns):
+            if part and (each or FIGURE.fullmatch(word.text)) and _crosses_border(part[-1], word, columns):
                 pieces.append(Line(tuple(part)))
                 part = []
             part.append(word)
@@ -278,23 +315,51 @@ def _row(
     return tuple(cell_text(cell) for cell in cells)
 
 
-def _columns_of_head_piece(piece: Line, columns: Sequence[Column], rules: Sequence[RulingLine]) -> list[int]:
-    """Return the columns of a piece of the head: all columns of the line drawn below it, or the columns it overlaps."""
+def _columns_of_head_piece(
+    piece: Line, of_head: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]
+) -> list[int]:
+    """Return the columns of a piece of the head: all columns of the line drawn below it, or the columns it overlaps.
+
+    If a line is drawn below several pieces, each has the part that is nearer to it.
+    """
     x0, x1 = piece.x0, piece.x1
+    middle = _middle(piece)
     for rule in rules:
         is_under = rule.is_flat and -0.3 * piece.size <= rule.top - piece.bottom <= piece.size
-        if is_under and not _underlines(rule, columns) and rule.x0 - 2 <= (x0 + x1) / 2 <= rule.x1 + 2:
-            x0, x1 = min(x0, rule.x0), max(x1, rule.x1)
+        if is_under and not _underlines(rule, columns) and rule.x0 - 2 <= middle <= rule.x1 + 2:
+            above = (other for other in of_head if rule.x0 <= _middle(other) <= rule.x1 and _is_above(other, rule))
+            others = [_middle(other) for other in above if other.x1 < piece.x0 or other.x0 > piece.x1]
+            left = max((other for other in others if other < middle), default=2 * rule.x0 - middle)
+            right = min((other for other in others if other > middle), default=2 * rule.x1 - middle)
+            half = min(middle - left, right - middle) / 2  # the head of several columns is above their middle
+            x0 = min(x0, middle - half if others else rule.x0)
+            x1 = max(x1, middle + half if others else rule.x1)
     spanned = [number for number, column in enumerate(columns) if min(x1, column.x1) - max(x0, column.x0) > 0]
     return spanned or [_column_of(piece, columns)]
 
 
-def _join_continued_rows(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Join a row to the line above it if its first cell continues that line."""
+def _is_above(piece: Line, rule: RulingLine) -> bool:
+    return -0.3 * piece.size <= rule.top - piece.bottom <= _HEAD_LINES * piece.size
+
+
+def _middle(piece: Line) -> float:
+    return (piece.x0 + piece.x1) / 2
+
+
+def _find_drawn_rows(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]) -> list[int]:
+    """Return the number of the drawn row of each line. Return none if rows are not drawn."""
+    tops = sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns))
+    drawn = [bisect_left(tops, line.middle) for line in lines]
+    return drawn if len(set(drawn)) * _LABEL_LINES >= len(lines) else []
+
+
+def _join_continued_rows(rows: Sequence[tuple[str, ...]], drawn: Sequence[int]) -> list[tuple[str, ...]]:
+    """Join a row to the line above it if its first cell continues that line. `drawn` are the numbers of drawn rows."""
     joined: list[tuple[str, ...]] = []
-    for row in rows:
+    for number, row in enumerate(rows):
         before = joined[-1] if joined else None
-        if before and before[0] and not any(before[1:]) and row[0][:1].islower():
+        is_same = drawn[number - 1 : number] == drawn[number : number + 1] if drawn else row[0][:1].islower()
+        if before and before[0] and not any(before[1:]) and row[0] and is_same:
             joined[-1] = (f"{before[0]} {row[0]}", *row[1:])
         else:
             joined.append(row)

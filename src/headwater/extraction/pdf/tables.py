@@ -38,10 +38,13 @@ class PdfTable:
     words: frozenset[int]  # the ids of the words
     box: Box
     lines: tuple[str, ...]  # the text as it is on the page
+    flaw: str = ""  # why the cells may be wrong
 
     @property
     def why_artifact(self) -> str:
         """Why Markdown cannot show the table, or an empty text."""
+        if self.flaw:
+            return self.flaw
         if len(self.cells[0]) > MAX_COLUMNS:
             return f"over {MAX_COLUMNS} columns"
         return "cells that span others" if any(None in row for row in self.cells) else ""
@@ -57,11 +60,13 @@ class PdfTable:
         )
         if not is_alike or self.cells[0] == rest.cells[0] or self.why_artifact or rest.why_artifact:
             return None
-        return replace(self, cells=self.cells + rest.cells, lines=self.lines + rest.lines)
+        rows = rest.cells if any(rest.cells[0]) else rest.cells[1:]  # the rest may have an empty head
+        return replace(self, cells=self.cells + rows, lines=self.lines + rest.lines)
 
     def artifact(self, name: str, page: int) -> Artifact:
-        """Return the whole table as an artifact."""
-        return Artifact(name, page, self.why_artifact, self.cells)
+        """Return the whole table as an artifact. If its cells may be wrong, its rows are its lines."""
+        rows = tuple((line,) for line in self.lines) if self.flaw else self.cells
+        return Artifact(name, page, self.why_artifact, rows)
 
 
 def artifact_text(name: str, lines: Iterable[str]) -> str:
