@@ -190,6 +190,20 @@ async def test_a_refused_mail_is_parked_and_blocks_no_later_digest(harness: AppH
     assert len(mail.accepted) == 2
 
 
+async def test_a_document_that_was_deleted_before_its_digest_is_not_in_it(
+    harness: AppHarness, mail: MailServer
+) -> None:
+    await watch(harness, daily_at=7)
+    await harness.fetch(*PAGES)
+    assert await make_digests(harness) == 0
+    await harness.operations.documents.delete((await harness.documents())["http://en.test/river"].id)
+    await harness.execute("UPDATE webhooks SET digest_due_at = now()")
+    assert await make_digests(harness) == 1
+    await until_delivered(harness)
+    assert urls_of(read_parts(mail.accepted[0])[0]) == {"http://en.test/budget"}
+    assert len(await harness.rows("SELECT FROM reported_documents")) == 1
+
+
 async def test_quiet_hours_hold_digests_back(harness: AppHarness, mail: MailServer) -> None:
     hour = harness.runtime.context.clock.now().hour
     await watch(harness, quiet_from=hour, quiet_to=(hour + 1) % 24, timezone="UTC")

@@ -11,6 +11,7 @@ import feedparser
 import pytest
 
 from headwater.core.settings import Settings
+from headwater.feeds.parser import parse_feed
 from tests.api import TOKEN, open_api
 from tests.harness import open_harness
 from tests.integration.test_search import PAGES
@@ -93,6 +94,12 @@ async def saved(address: str) -> str:
     return address
 
 
+async def read_bytes(address: str, path: str) -> bytes:
+    status, _, body = await get(f"{address}/feeds/{path}")
+    assert status == 200
+    return body
+
+
 async def post(url: str, body: object) -> tuple[int, Any]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as answer:
@@ -113,6 +120,19 @@ async def test_feeds_of_sources_and_saved_searches_have_their_documents(saved: s
         assert found == {url: one for url, one in ids.items() if url in expected}
         texts = {item["url"]: item["content_text"].split() for item in as_json["items"]}
         assert {entry.link: entry.content[0].value.split() for entry in atom.entries} == texts
+
+
+async def test_our_own_reader_reads_both_forms_back_equal(saved: str) -> None:
+    """Title, address, dates, byline and id of each entry."""
+    read = []
+    for form in ("atom", "json"):
+        feed = parse_feed(await read_bytes(saved, f"source/manual.{form}"), f"{saved}/feed")
+        # An entry of Atom without an author has that of its feed.
+        read.append([one._replace(author=one.author or "Headwater", summary="") for one in feed.entries])
+    assert read[0] == read[1]
+    _, _, body = await get(f"{saved}/search?q=site:test&sort=newest&limit=50")
+    hits = {hit["url"]: (hit["title"], hit["published_at"]) for hit in json.loads(body)["hits"]}
+    assert {one.url: (one.title, f"{one.published_at:%Y-%m-%dT%H:%M:%SZ}") for one in read[0]} == hits
 
 
 async def test_the_feed_of_a_day_has_its_items(saved: str) -> None:

@@ -75,6 +75,7 @@ async def test_it_gets_later_changes_of_documents_that_it_has_got(harness: AppHa
             ("document.ready", "changed"),
             ("document.deleted", "deleted"),
         ]
+        assert await harness.rows("SELECT FROM reported_documents") == []
 
 
 async def test_a_search_is_evaluated_for_changed_documents_only(

@@ -26,7 +26,7 @@ SELECT id FROM saved_searches WHERE name = $1
 -- $1 how many deliveries may be pending, $2 how many may be parked
 SELECT w.id, w.kind, w.position, s.words, s.source, s.category, s.topic, s.language
 FROM webhooks w JOIN saved_searches s ON s.id = w.search_id
-WHERE w.enabled AND w.position < (SELECT last_position FROM change_state)
+WHERE w.enabled AND EXISTS (SELECT FROM changes c WHERE c.position > w.position)
   AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending') < $1
   AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'parked') < $2
 ORDER BY w.position LIMIT 1
@@ -48,7 +48,11 @@ WITH wanted AS MATERIALIZED (
        OR EXISTS (SELECT FROM reported_documents r WHERE r.webhook_id = $1 AND r.document_id = c.document_id)
 ), reported AS (
     INSERT INTO reported_documents (webhook_id, document_id, position, is_waiting)
-    SELECT $1::int, document_id, min(position), false FROM wanted GROUP BY document_id ON CONFLICT DO NOTHING
+    SELECT $1::int, document_id, min(position), false FROM wanted
+    GROUP BY document_id HAVING bool_and(event <> 'document.deleted') ON CONFLICT DO NOTHING
+), forgotten AS (
+    DELETE FROM reported_documents
+    WHERE webhook_id = $1 AND document_id IN (SELECT document_id FROM wanted WHERE event = 'document.deleted')
 ), added AS (
     INSERT INTO deliveries (webhook_id, position, url_id, event, due_at)
     SELECT $1, position, url_id, event, $5 FROM wanted ORDER BY position
@@ -67,6 +71,10 @@ WITH added AS (
     WHERE position > $2 AND position <= $3 AND document_id = ANY ($4::bigint[]) AND job_id IS NULL AND reason IS NULL
     GROUP BY document_id ON CONFLICT DO NOTHING
     RETURNING 1
+), forgotten AS (
+    DELETE FROM reported_documents WHERE webhook_id = $1 AND document_id IN (
+        SELECT document_id FROM changes
+        WHERE position > $2 AND position <= $3 AND revision IS NOT NULL AND reason IS NOT NULL)
 ), moved AS (
     UPDATE webhooks SET position = $3 WHERE id = $1
 )
