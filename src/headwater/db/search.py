@@ -213,6 +213,7 @@ async def search_documents(connection: Connection, request: SearchRequest) -> tu
 async def match_documents(connection: Connection, request: SearchRequest, ids: Collection[int]) -> set[int]:
     """Return the documents among some that match a search. Call it in a transaction."""
     await connection.execute(query("plan_for_search"))
+    await connection.execute(query("plan_for_matching"))
     rows = await connection.fetch(query("match_documents"), *_list_conditions(request), list(ids))
     return {row["document_id"] for row in rows}
 

@@ -118,6 +118,10 @@ SELECT counted.total, p.document_id AS id, p.is_best, p.score
 FROM (SELECT count(*) AS total FROM body) counted LEFT JOIN page p ON true
 ORDER BY p.is_best DESC, p.score DESC, p.document_id DESC
 
+-- name: plan_for_matching
+-- For one transaction, in addition: use no inverted index, which would read all documents that match.
+SELECT set_config('enable_bitmapscan', 'off', true)
+
 -- name: match_documents
 -- The documents among some that match. Each is read by its id. $1 to $12: the arguments of find_documents, $13 ids
 SELECT f.document_id FROM unnest($13::bigint[]) AS given (id) CROSS JOIN LATERAL (
