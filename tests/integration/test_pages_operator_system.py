@@ -65,6 +65,19 @@ async def test_the_doctor_reports_each_check(reader: Reader) -> None:
     assert "Settings" in shown.texts(".state-wide strong")
 
 
+async def test_the_doctor_of_a_program_checks_the_settings_that_it_runs_with(
+    reader: Reader, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A demo has settings of its own. The environment may have others, even such that cannot be used."""
+    monkeypatch.setenv("HEADWATER_DATA_DIR", "/nowhere/else")
+    monkeypatch.setenv("HEADWATER_DATABASE_URL", "postgresql://nobody@localhost:1/nothing")
+    _, report = await Api(reader.session, reader.base).request("POST", "/ops/doctor")
+    checks = {check["name"]: check for check in report["checks"]}
+    assert str(harness.operations.settings.data_dir) in checks["data folder"]["found"]
+    assert (checks["database"]["state"], checks["settings"]["state"]) == ("ok", "ok")
+    assert "data_dir" in checks["settings"]["found"]
+
+
 async def test_the_api_reports_the_system_and_only_an_administrator_reads_the_settings(reader: Reader) -> None:
     api = Api(reader.session, reader.base)
     assert (await api.get("/ops/system"))[1]["schema"] == 3

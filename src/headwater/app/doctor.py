@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,12 +82,17 @@ def use_daemon_threads() -> None:
     asyncio.get_running_loop().set_default_executor(_DaemonThreads())
 
 
-async def run_checks(environment: Mapping[str, str], folder: Path) -> dict[str, Finding]:
-    """Run all checks at once. They take less than ten seconds, also if some of them hang."""
+async def run_checks(
+    environment: Mapping[str, str], folder: Path, running: Settings | None = None
+) -> dict[str, Finding]:
+    """Run all checks at once. They take less than ten seconds, also if some of them hang.
+
+    A program that runs checks its own settings, `running`, which need not be those of its environment.
+    """
     configuration, problems = survey(environment, folder)
-    settings = configuration.settings
-    bad_settings = {name for problem in problems for name in problem.affected}
-    findings = {"settings": _check_settings(configuration, problems)}
+    settings = running or configuration.settings
+    bad_settings = {name for problem in problems for name in problem.affected} if running is None else set()
+    findings = {"settings": _check_settings(configuration, problems, settings)}
     database = DatabaseDoctor(settings)
 
     async def check_machine(name: str) -> None:
@@ -124,7 +130,7 @@ async def run_checks(environment: Mapping[str, str], folder: Path) -> dict[str, 
     return {name: findings[name] for name in dict.fromkeys((*_ORDER, *_MACHINE_CHECKS))}
 
 
-def _check_settings(configuration: Configuration, problems: list[Problem]) -> Finding:
+def _check_settings(configuration: Configuration, problems: list[Problem], used: Settings) -> Finding:
     messages = tuple(str(problem.error).removesuffix(f" {WHERE_LISTED}") for problem in problems)
     fix = f"Correct or remove what is named; {WHERE_LISTED}"
     if len(messages) == 1:
@@ -133,6 +139,11 @@ def _check_settings(configuration: Configuration, problems: list[Problem]) -> Fi
         return failed(f"{len(messages)} cannot be used", fix, messages)
     origins = [origin for origin in configuration.origins.values() if origin != "default"]
     places = " and ".join(dict.fromkeys(origins))
+    other = [
+        one.name for one in fields(Settings) if getattr(used, one.name) != getattr(configuration.settings, one.name)
+    ]
+    if other:
+        return ok(f"{len(other)} differ from the environment and the settings file: {', '.join(other)}")
     return ok(f"{len(origins)} set in {places}" if origins else "none set: all have their defaults")
 
 

@@ -135,7 +135,7 @@ class SystemOperations:
         if self._checking.locked():
             raise HeadwaterError("The doctor checks this system already. Try again in ten seconds.", reason=Reason.BUSY)
         async with self._checking:
-            findings = await run_checks(self._environment, self._folder)
+            findings = await run_checks(self._environment, self._folder, self._context.settings)
         checks = [
             DoctorFinding(name, finding.state, finding.found, finding.fix, list(finding.lines))
             for name, finding in findings.items()
