@@ -1,6 +1,10 @@
 """The pages of runs, completeness, hand-offs, jobs and webhooks, without JavaScript (spec 8.4, 11.13)."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +14,7 @@ from tests.api import TOKEN
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_pages import check_page
 from tests.pages import Reader, open_reader
+from tests.program import headwater
 from tests.server import Answer, Site, page, rss
 
 FEED, GOOD, GONE, LATER = (f"http://news.test/{name}" for name in ("feed", "good", "gone", "later"))
@@ -69,6 +74,31 @@ async def test_missing_items_have_pages(harness: AppHarness) -> None:
     first = await harness.operations.days.list_missing(day, limit=1)
     second = await harness.operations.days.list_missing(day, limit=1, after=first.next)
     assert {item.url for item in (*first.items, *second.items)} == {GONE, LATER}
+
+
+async def test_the_command_line_counts_a_day_and_lists_what_is_missing(harness: AppHarness, tmp_path: Path) -> None:
+    settings = harness.operations.settings
+    day = str((await harness.operations.days.day(None)).day)
+
+    async def run(*words: str) -> str:
+        place = {"database_url": settings.database_url, "data_dir": settings.data_dir}
+        done = await asyncio.to_thread(headwater, *words, cwd=tmp_path, **place)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    async def ask(*words: str) -> Any:
+        return json.loads(await run(*words, "--json"))
+
+    counted = await ask("completeness", day)
+    names = ("expected", "stored", "waiting", "failed", "unfetched")
+    assert [counted[name] for name in names] == [3, 1, 1, 1, 0]
+    first = await ask("missing", day, "--limit", "1")
+    second = await ask("missing", day, "--limit", "1", "--after", first["next"])
+    assert {item["url"] for item in (*first["items"], *second["items"])} == {GONE, LATER}
+    shown = await run("missing", day)
+    assert GONE in shown
+    assert "not_found" in shown
+    assert "1 of 3 items" in await run("completeness", day)
 
 
 async def test_handoffs_and_jobs_are_filtered_and_retried(reader: Reader, harness: AppHarness) -> None:

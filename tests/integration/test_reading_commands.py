@@ -28,6 +28,8 @@ READING = [
     ("show", "1"),
     ("diff", "1"),
     ("verify",),
+    ("completeness",),
+    ("missing",),
     ("source", "list"),
     ("source", "show", "news"),
     ("source", "export"),

@@ -14,7 +14,7 @@ from headwater.cli import show
 from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, Yes, configuration, confirm, run, settings_with_logs
-from headwater.cli.days import daily, ingest, runs, today
+from headwater.cli.days import completeness, daily, ingest, missing, runs, today
 from headwater.cli.demo import demo
 from headwater.cli.documents import diff, document_app, normalize, show_document, why
 from headwater.cli.frontier import frontier_app
@@ -77,6 +77,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     READ: {
         "today": today,
         "daily": daily,
+        "completeness": completeness,
+        "missing": missing,
         "new": new,
         "show": show_document,
         "diff": diff,

@@ -1,4 +1,4 @@
-"""Commands about days and runs: `today`, `daily`, `ingest`, `runs`."""
+"""Commands about days and runs: `today`, `daily`, `completeness`, `missing`, `ingest`, `runs`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ import typer
 from headwater.cli.bars import watching
 from headwater.cli.common import Category, Json, Language, Since, Source, Topic, read_since, run_live, run_local
 from headwater.cli.output import print_json, print_result
-from headwater.cli.show import console, plain, wrap
+from headwater.cli.show import console, plain, print_table, wrap
 from headwater.cli.show_days import STATES, print_day
 from headwater.core.errors import BadRequest
 from headwater.core.reasons import Reason
@@ -19,7 +19,7 @@ from headwater.core.run import RunCounters, RunStatus
 if TYPE_CHECKING:
     from headwater.app.operations import Operations
     from headwater.discovery.operations import RunRecord
-    from headwater.documents.days import DayState
+    from headwater.documents.days import DayCompleteness, DayState, MissingPage
 
 
 def today(
@@ -118,6 +118,52 @@ def runs(
         print_json({"runs": found})
     else:
         _print_runs(found)
+
+
+_Day = Annotated[str | None, typer.Argument(metavar="[DATE]", help="A day as YYYY-MM-DD; by default today.")]
+
+
+def completeness(day: _Day = None, source: Source = None, as_json: Json = False) -> None:
+    """Count the items that sources list for a day, and those whose page is stored, waits or failed."""
+    wanted = _date(day)
+    found = run_local(lambda ops: ops.days.measure(wanted, source=source))
+    print_result(found, _print_completeness, as_json=as_json)
+
+
+def missing(
+    day: _Day = None,
+    source: Source = None,
+    limit: Annotated[int, typer.Option(min=1, max=500)] = 50,
+    after: Annotated[str | None, typer.Option(help="The `next` of the page before.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the items of a day whose page is not stored, each with the reason."""
+    wanted = _date(day)
+    found = run_local(lambda ops: ops.days.list_missing(wanted, source=source, limit=limit, after=after))
+    print_result(found, _print_missing, as_json=as_json)
+
+
+def _print_completeness(found: "DayCompleteness") -> None:
+    counts = {name: name for name in ("expected", "stored", "waiting", "failed", "unfetched")}
+    if not found.sources:
+        console.print(f"[bold]{found.day}[/]: no source lists an item.")
+        return
+    console.print(f"[bold]{found.day}[/]: {found.stored:,} of {found.expected:,} items have their page.")
+    print_table(found.sources, source="source", **counts)
+    if found.stored < found.expected:
+        console.print(f"[dim]`headwater missing {found.day}` lists the others.[/]")
+
+
+def _print_missing(page: "MissingPage") -> None:
+    if not page.items:
+        console.print("No item lacks its page.")
+    for item in page.items:
+        reason = f" ({item.reason})" if item.reason else ""
+        due = f", not before {item.due_at:%Y-%m-%d %H:%M} UTC" if item.due_at else ""
+        console.print(f"{item.status:<9} {plain(item.source)}: {plain(item.title or '(no title)')}{reason}{due}")
+        console.print(f"          [dim]{plain(item.url)}[/]")
+    if page.next:
+        console.print(f"[dim]There are more: --after {plain(page.next)}[/]")
 
 
 def _date(text: str | None) -> date | None:

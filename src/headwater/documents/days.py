@@ -133,8 +133,10 @@ class DayOperations:
         self, only: DayFilter | None = None, *, limit: int | None = None, after: str | None = None
     ) -> DayView:
         """Return today in the time zone of this program. The pages after the first stay on their day."""
-        today = day_of(self.context.clock.now(), self.context.settings.timezone)
-        return await self.day(None if after else today, only, limit=limit, after=after)
+        return await self.day(None if after else self._today(), only, limit=limit, after=after)
+
+    def _today(self) -> date:
+        return day_of(self.context.clock.now(), self.context.settings.timezone)
 
     async def day(
         self, wanted: date | None, only: DayFilter | None = None, *, limit: int | None = None, after: str | None = None
@@ -168,8 +170,9 @@ class DayOperations:
         new, latest = (sum(getattr(one, bucket) for one in facets.sources) for bucket in ("new", "latest"))
         return DayCounts(day, new, latest, facets.sources, facets.categories, facets.topics)
 
-    async def measure(self, day: date, *, source: str | None = None) -> DayCompleteness:
-        """Measure whether a day is complete: the items that sources list, and those whose page is stored."""
+    async def measure(self, day: date | None = None, *, source: str | None = None) -> DayCompleteness:
+        """Measure whether a day, by default today, is complete: the listed items, and those whose page is stored."""
+        day = day or self._today()
         self._check_range(day)
         async with self.context.database.connection() as connection, connection.transaction():
             only = await prepare_filter(connection, DayFilter(source))
@@ -179,9 +182,10 @@ class DayOperations:
         return DayCompleteness(day=day, **sums, sources=found, days=states)
 
     async def list_missing(
-        self, day: date, *, source: str | None = None, limit: int = 50, after: str | None = None
+        self, day: date | None = None, *, source: str | None = None, limit: int = 50, after: str | None = None
     ) -> MissingPage:
-        """List the items of a day whose page is not stored, each with the reason."""
+        """List the items of a day, by default of today, whose page is not stored, each with the reason."""
+        day = day or self._today()
         self._check_range(day)
         position = _MISSING_CURSOR.fullmatch(after) if after is not None else None
         if after is not None and position is None:
@@ -224,8 +228,7 @@ class DayOperations:
         source_id = None
         if name and (one := await sources.get_source(connection, name)):
             source_id = one.id
-        today = day_of(self.context.clock.now(), self.context.settings.timezone)
-        indexed = await items.last_day_indexed(connection, source_id, today)
+        indexed = await items.last_day_indexed(connection, source_id, self._today())
         if indexed is None or (name and dated):
             attempts = [await self._explain_last_run(connection, each) for each in dated]
             raise HeadwaterError(" ".join([Reason.UNKNOWN_DAY.sentence, *attempts]), reason=Reason.UNKNOWN_DAY)
