@@ -4,7 +4,6 @@ This module lists the public Python API. It is typed, does no I/O and needs no c
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from headwater.sources.kind import Kind
     from headwater.sources.run import Run
 
-__version__ = version("headwater")
+__version__: str  # read on first use: the import for it takes a tenth of the time of a short command
 
 # Readers import their parsers, and the kind API imports most packages, so these load on first use.
 _LATE = {
@@ -69,6 +68,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("headwater")
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

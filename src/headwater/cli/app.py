@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headwater import __version__
+import headwater
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
@@ -104,7 +104,7 @@ for panel, functions in _COMMANDS.items():
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Turn public sources into a clean, dated, deduplicated, searchable corpus."""
     if version:
-        typer.echo(f"headwater {__version__}")
+        typer.echo(f"headwater {headwater.__version__}")
         raise typer.Exit
 
 
@@ -146,7 +146,7 @@ def doctor(as_json: Json = False) -> None:
     healthy = all(finding.state is not State.FAILED for finding in findings.values())
     if as_json:
         checks = [{"name": name, **asdict(finding)} for name, finding in findings.items()]
-        print_json({"version": __version__, "healthy": healthy, "checks": checks})
+        print_json({"version": headwater.__version__, "healthy": healthy, "checks": checks})
     else:
         show.findings(findings)
     raise typer.Exit(0 if healthy else 1)

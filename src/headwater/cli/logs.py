@@ -2,12 +2,16 @@
 
 import logging
 import sys
+from typing import TYPE_CHECKING
 
-import structlog
+if TYPE_CHECKING:
+    import structlog
 
 
 def set_up_logs(level: str, form: str) -> None:
     """Write the log lines of a level and above, for people or as JSON."""
+    import structlog  # most commands that only print help need no logs
+
     renderer: structlog.typing.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()
@@ -31,8 +35,8 @@ def set_up_logs(level: str, form: str) -> None:
 
 
 def _shorten_full_disk_error(
-    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
+    _: "structlog.typing.WrappedLogger", __: str, event: "structlog.typing.EventDict"
+) -> "structlog.typing.EventDict":
     """Replace the stack trace of a full database disk by a message: each try fails until there is space."""
     error = sys.exception() if event.get("exc_info") else None
     if error is None:
