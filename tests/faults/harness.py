@@ -91,6 +91,7 @@ class Harness:
             "listen_port": 0,
             "database_connections": 4,
             "log_level": "error",
+            "fetch_processes": 1,  # a test names all of its programs; test_fetch_processes.py has the others
         }
         return quick | self.overrides
 

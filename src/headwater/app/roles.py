@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from headwater.app.fetch_processes import FetchProcesses, watch_input
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
@@ -67,9 +68,16 @@ async def serve(
     *,
     update_schema: bool = False,
     on_ready: Callable[[str], None] = lambda _: None,
+    fetch_processes: int = 1,
+    is_child: bool = False,
 ) -> None:
-    """Run roles until a signal stops them."""
+    """Run roles until a signal stops them.
+
+    At most `fetch_processes` processes fetch, this one included. A child of such a program ends with its input.
+    """
     stop = asyncio.Event()
+    if is_child:
+        watch_input(stop)
     # DNS queries and disk writes block threads. Slow ones must not delay the others.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.fetch_workers + 16))
     listener = listen(settings) if RoleName.API in roles else None
@@ -83,9 +91,10 @@ async def serve(
                 ) as context,
                 open_runtime(context) as runtime,
             ):
-                await mark_start(context, roles)
+                if not is_child:
+                    await mark_start(context, roles)
                 metrics = Metrics()
-                running = _make_roles(runtime, roles, metrics)
+                running = _make_roles(runtime, roles, metrics, fetch_processes)
                 if listener:
                     assert make_app is not None, "the api role needs an app"
                     operations = Operations(runtime, metrics, ready=lambda: not stop.is_set())
@@ -140,11 +149,14 @@ def _collect_rarely() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
+def _make_roles(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics, fetch_processes: int) -> list[Role]:
     settings, context = runtime.context.settings, runtime.context
     made: list[Role] = [ClockRole(context)]
     if RoleName.FETCHER in roles:
-        made.append(make_fetch_pool(runtime, metrics))
+        pool = make_fetch_pool(runtime, metrics)
+        made.append(pool)
+        if fetch_processes > 1:
+            made.append(FetchProcesses(fetch_processes - 1, lambda: pool.busy_since))
     if RoleName.POLLER in roles:
         feeds = PollerRole(runtime, metrics.count_poll)
         made.append(feeds)

@@ -110,7 +110,8 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command(rich_help_panel=RUN)
 def up() -> None:
-    """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
+    """Run everything: API, scheduler, poller, fetchers, deliverer, maintenance."""
+    from headwater.app.fetch_processes import count_processes
     from headwater.app.roles import RoleName, serve
     from headwater.web import SignInLinks, make_app
 
@@ -120,15 +121,29 @@ def up() -> None:
         console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
         console.print(f"This link signs in once, within ten minutes: {links.make(address)}")
 
-    run(serve(settings_with_logs(), list(RoleName), partial(make_app, links=links), update_schema=True, on_ready=ready))
+    settings = settings_with_logs()
+    run(
+        serve(
+            settings,
+            list(RoleName),
+            partial(make_app, links=links),
+            update_schema=True,
+            on_ready=ready,
+            fetch_processes=count_processes(settings.fetch_processes),
+        )
+    )
 
 
 @app.command(rich_help_panel=RUN)
-def worker() -> None:
+def worker(
+    until_input_ends: Annotated[
+        bool, typer.Option("--until-input-ends", help="Stop when standard input ends.")
+    ] = False,
+) -> None:
     """Run only fetchers, for a Headwater that runs elsewhere on the same database."""
     from headwater.app.roles import RoleName, serve
 
-    run(serve(settings_with_logs(), [RoleName.FETCHER]))
+    run(serve(settings_with_logs(), [RoleName.FETCHER], is_child=until_input_ends))
 
 
 @app.command(rich_help_panel=LOOK_AFTER)

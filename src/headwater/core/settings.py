@@ -164,6 +164,11 @@ class Settings:
         10,
         "Polls at once in one process, without the polls that wait for their host.",
     )
+    fetch_processes: int = _setting(
+        parse.whole(0, 64),
+        0,
+        "Most processes in which `headwater up` fetches while there is much to fetch. 0: one for each core, at most 4.",
+    )
     fetch_workers: int = _setting(parse.whole(1, 1000), 10, "Fetches at once in one process.")
     host_delay_ms: int = _setting(
         parse.whole(0, 3_600_000),

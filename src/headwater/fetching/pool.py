@@ -50,6 +50,8 @@ class FetchPool:
         self._batch_is_due = asyncio.Event()
         self._changed = asyncio.Event()
         self._open = 0  # claims that are not committed yet
+        self.busy_since: float | None = None
+        """Since when each claim has filled all workers, by the time of the event loop. None: the last one did not."""
         self._turns: list[datetime] = []  # a heap: when the hosts that we released may be asked again
         self._permits = SourcePermits(self.context.database, self._clock)
         self._held: dict[tuple[int, UUID], Permit] = {}  # by URL id and lease of the claim
@@ -101,6 +103,10 @@ class FetchPool:
             limit=free,
             default_delay_ms=settings.host_delay_ms,
         )
+        if len(claims) < free:
+            self.busy_since = None
+        elif self.busy_since is None:
+            self.busy_since = asyncio.get_running_loop().time()
         permitted = await self._take_permits(claims) if claims else []
         self._open += len(permitted)
         for claimed in permitted:
