@@ -16,7 +16,7 @@ HOLDERS = "SELECT count(DISTINCT holder) FROM fetch_log"
 @pytest.mark.timeout(300)
 async def test_processes_that_fetch_stop_with_their_parent_and_lose_nothing(crawl: Crawl) -> None:
     """Spec 9.3 and 4.2: also if the parent is killed. All invariants hold, politeness among them."""
-    async with crawl(hosts=140, pages=20, feeds=10, fetch_processes=3, fetch_workers=1) as harness:
+    async with crawl(hosts=400, pages=7, feeds=10, fetch_processes=3, fetch_workers=1) as harness:
         parent = await harness.start("up")
         await harness.until_under_way(0.01)
         children = await until(lambda: find_children(harness, 2), 60)

@@ -32,7 +32,7 @@ def today(
     as_json: Json = False,
 ) -> None:
     """Show the NEW and LATEST items of today, with their times and documents."""
-    from headwater.documents.operations import DayFilter
+    from headwater.documents.days import DayFilter
 
     wanted = _date(day)
     only = DayFilter(source, category, topic, language, read_since(since))
@@ -55,7 +55,7 @@ def daily(
     as_json: Json = False,
 ) -> None:
     """Show the NEW and LATEST items of the last complete day or of any other, and whether the day is complete."""
-    from headwater.documents.operations import DayFilter
+    from headwater.documents.days import DayFilter
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
@@ -93,7 +93,7 @@ def ingest(
 async def _ingest(
     operations: "Operations", source: str, day: date | None, counters: RunCounters
 ) -> tuple["RunRecord", "DayState"]:
-    from headwater.documents.operations import DayFilter
+    from headwater.documents.days import DayFilter
 
     run = await operations.runs.ingest(source, day, counters)
     (found,) = (await operations.days.day(run.day, DayFilter(source=source))).sources

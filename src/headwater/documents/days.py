@@ -15,8 +15,9 @@ from headwater.core.text import make_storable
 from headwater.db import completeness, items, runs, sources
 from headwater.db.completeness import MissingItem, SourceCompleteness
 from headwater.db.context import DatabaseContext
-from headwater.db.items import DayFilter, DayPosition, DayReading
+from headwater.db.items import DayFilter as DayFilter
 from headwater.db.items import DayItem as DayItem
+from headwater.db.items import DayPosition, DayReading
 from headwater.db.items import ItemCount as ItemCount
 from headwater.db.pool import Connection
 from headwater.db.runs import RunFilter
