@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,8 +21,10 @@ from headwater.core.refetch import NEVER, parse_policy
 from headwater.core.source import DiscoveredUrl, FetchProfile, Intervals, Item, Method, Retry, Selectors, Timeout
 from headwater.core.urls import host_of
 from headwater.extraction.html.metadata import check_selector
-from headwater.sources.run import Run
 from headwater.storage.folder import raw_path
+
+if TYPE_CHECKING:
+    from headwater.sources.run import Run  # it imports the readers and the gate, which only a poll needs
 
 _RANGES = (
     ("poll_interval_minutes", 1, 7 * 24 * 60),
@@ -78,7 +80,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         return frozenset()
 
-    def discover(self, run: Run) -> AsyncIterator[Item | DiscoveredUrl]:
+    def discover(self, run: "Run") -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield what the source lists now."""
         raise TypeError(f"{type(self).__name__} must define discover()")
 
