@@ -282,6 +282,15 @@ async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
+async def test_a_sandbox_at_rest_has_no_process() -> None:
+    """Issue 25: the processes start again with the next call."""
+    async with a_sandbox(rest_seconds=0.3) as sandbox:
+        first = await sandbox.run(hostile_functions.process, returns=int)
+        await until(lambda: not psutil.pid_exists(first))
+        assert await sandbox.run(hostile_functions.process, returns=int) != first
+        assert await sandbox.run(hostile_functions.nap, 0.5, returns=int) != first  # a call is no rest
+
+
 async def test_a_dead_fork_server_is_replaced(sandbox: Sandbox) -> None:
     server = await sandbox.run(hostile_functions.parent, returns=int)
     call = asyncio.create_task(failure(sandbox, hostile_functions.spin, seconds=0.5))

@@ -51,6 +51,7 @@ _PRELOAD = (
 )
 _START_SECONDS = 60.0  # for the import of the parsers on a busy machine
 _STOP_SECONDS = 2.0
+_REST_SECONDS = 300.0
 _CALLS_PER_CHILD = 1000  # parsers leak memory; a new child costs milliseconds
 _MIB = 1024 * 1024
 
@@ -72,6 +73,7 @@ class Sandbox:
     """Runs functions in child processes with limits on memory, time and output. An async context manager.
 
     Children start when they are needed, run one call at a time and are used again. At most `workers` calls run at once.
+    All processes end when there was no call for `rest_seconds`.
     The fork server imports the modules `preload`. Only functions of `packages` may be called.
     """
 
@@ -79,11 +81,15 @@ class Sandbox:
     memory_mb: int = 1024
     preload: Sequence[str] = ()
     packages: Sequence[str] = ("headwater",)
+    rest_seconds: float = _REST_SECONDS
     _slots: asyncio.Semaphore = field(init=False)
     _idle: list[ChildLink] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _server: "_ForkServer | None" = None
     _closed: bool = False
+    _calls: int = 0  # under way
+    _last_call: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.workers)
@@ -98,6 +104,7 @@ class Sandbox:
         """Start to import the parsers before the first call."""
         with suppress(OSError):  # the next call raises the error
             self._get_server()
+        self._rest_later()
 
     async def run(
         self,
@@ -119,7 +126,12 @@ class Sandbox:
         if "<" in name:
             raise ValueError(f"{module}:{name} is not a module-level function")
         async with self._slots:
-            child = await self._take_child()
+            self._calls += 1
+            try:
+                child = await self._take_child()
+            except BaseException:
+                self._end_call()
+                raise
             reusable = False
             try:
                 reply = await self._ask(child, f"{module}:{name}", args, seconds, output_bytes)
@@ -131,13 +143,39 @@ class Sandbox:
                     self._idle.append(child)
                 else:
                     self._discard(child)
+                self._end_call()
         if isinstance(outcome, HeadwaterError):
             raise outcome
         return cast(T, outcome)
 
+    def _end_call(self) -> None:
+        self._calls -= 1
+        self._rest_later()
+
+    def _rest_later(self) -> None:
+        """End all processes if there is no call for a while. Their memory is most of that of a program at rest."""
+        loop = asyncio.get_running_loop()
+        self._last_call = loop.time()
+        if self._timer is None and not self._closed:
+            self._timer = loop.call_later(self.rest_seconds, self._rest)
+
+    def _rest(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, due = None, self._last_call + self.rest_seconds
+        if self._calls or loop.time() < due:
+            self._timer = loop.call_at(max(due, loop.time() + self.rest_seconds / 10), self._rest)
+            return
+        while self._idle:
+            self._discard(self._idle.pop())
+        if self._server is not None:
+            self._server.end()
+            self._server = None
+
     async def close(self) -> None:
         """Kill the children and wait for their end. Current and later calls fail."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._server is not None:
             await self._server.close()
         for _ in range(self.workers):  # current calls fail by themselves and release their children
