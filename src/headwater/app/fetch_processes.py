@@ -22,7 +22,7 @@ _MOST = 4
 
 
 def count_processes(setting: int) -> int:
-    """Return how many processes fetch: as set, or by default one for each core, but at most four."""
+    """Return how many processes fetch. By default each core has one, but there are at most four."""
     return setting or min(
         _MOST, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
