@@ -14,7 +14,7 @@ from tests.integration.test_verify import verify
 from tests.program import forked, headwater
 from tests.server import Answer, Site, page
 from tests.unit.pdf_sheets import REVIEW, SAMPLES
-from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf
+from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, page_of, pdf
 from tests.unit.test_pdf_v1 import LOCKED
 
 AS_PDF = {"Content-Type": "application/pdf"}
@@ -53,6 +53,18 @@ async def test_artifacts_are_kept_with_their_document(site: Site, harness: AppHa
     (table,) = document.artifacts
     assert (table["name"], table["page"], table["why"]) == ("table-1", 1, "over 20 columns")
     assert table["rows"][0][:2] == ["Name", "M1"]
+
+
+async def test_a_pdf_that_is_too_large_is_a_document_of_its_first_pages(site: Site, harness: AppHarness) -> None:
+    """Issue 24: the text of the pages before the limit is stored, and verify derives it again."""
+    url = "http://a.test/long"
+    site.answers[url] = Answer(pdf([page_of(f"This is sheet {number}.") for number in range(1, 1502)]), headers=AS_PDF)
+    assert await harness.fetch(url) == {url: "stored"}
+    (document,) = await documents_of(harness)
+    assert document.body_status == "too_large"
+    assert "This is sheet 1500." in document.text
+    assert "This is sheet 1501." not in document.text
+    assert (await verify(harness)).wrong == 0
 
 
 async def test_a_scan_is_a_document_with_its_status(site: Site, harness: AppHarness) -> None:

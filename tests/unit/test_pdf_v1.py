@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import BodyStatus, Reason, extract_pdf
+from headwater.extraction.pdf import pdf_v1
 from headwater.extraction.pdf.pdf_v1 import MAX_PAGES
 from headwater.extraction.registry import normalize
 from tests.refusals import refusal_of
@@ -245,6 +246,18 @@ def test_a_pdf_with_too_many_pages_has_its_own_status() -> None:
     read = extract_pdf(pdf_file([b"<< /Type /Catalog /Pages 2 0 R >>", tree, *[leaf] * pages]))
     assert (read.status, read.page_count) == ("too_large", pages)
     assert Reason.of(read.status) is Reason.TOO_LARGE
+
+
+def test_a_pdf_over_a_limit_has_the_text_of_its_first_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 24: too_large with the part that was read."""
+    body = pdf([page_of(f"The first line of sheet {number}.") for number in range(5)])
+    monkeypatch.setattr(pdf_v1, "MAX_WORDS", 14)
+    read = extract_pdf(body)
+    assert (read.status, read.page_count) == ("too_large", 5)
+    assert read.markdown.count("The first line of sheet") == 2
+    monkeypatch.undo()
+    monkeypatch.setattr(pdf_v1, "MAX_PAGES", 3)
+    assert extract_pdf(body).markdown.count("The first line of sheet") == 3
 
 
 def test_a_drawing_of_many_lines_is_not_a_table() -> None:

@@ -103,7 +103,7 @@ class Document(DocumentLine):
     removed_blocks: int
     """The number of blocks that recur on the pages of its site and were left out of the text."""
     body_status: str
-    """`ok`, or `scanned_no_text` for a PDF of pictures."""
+    """`ok`, `scanned_no_text` for a PDF of pictures, or `too_large` for one of which only the first pages are read."""
     artifacts: list[Mapping[str, Any]]
     """Tables that the text cannot show, row by row."""
     revision: int

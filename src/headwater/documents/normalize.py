@@ -31,7 +31,7 @@ class NormalizedFile(Article):
     @property
     def has_failed(self) -> bool:
         """Whether the file should have text and has none."""
-        return self.reason not in (None, Reason.SCANNED_NO_TEXT)
+        return self.reason not in (None, Reason.SCANNED_NO_TEXT) and not self.text
 
 
 def read_body(settings: Settings, file: Path) -> bytes:

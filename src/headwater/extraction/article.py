@@ -15,7 +15,7 @@ class BodyStatus(StrEnum):
     ENCRYPTED = "encrypted"  # the document needs a password
     BROKEN = "broken"  # the document has the header of a PDF, but cannot be opened
     NOT_A_PDF = "not_a_pdf"  # the body is something else, such as an error page
-    TOO_LARGE = "too_large"  # the document has more pages or text than the reader accepts
+    TOO_LARGE = "too_large"  # the document has more pages or text than the reader accepts; the first pages may be read
 
 
 class PageKind(StrEnum):
@@ -45,7 +45,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class PdfDocument:
-    """A PDF as Markdown. It has text only with the status `ok`."""
+    """A PDF as Markdown. It has text with the status `ok`, and the first pages with `too_large`."""
 
     markdown: str
     status: BodyStatus

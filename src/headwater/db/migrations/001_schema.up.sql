@@ -488,7 +488,7 @@ CREATE TABLE documents (
     source_id      int NOT NULL REFERENCES sources,
     revision       int NOT NULL DEFAULT 1 CHECK (revision >= 1),
     content_hash   bytea NOT NULL REFERENCES texts,
-    body_status    text NOT NULL DEFAULT 'ok' CHECK (body_status IN ('ok', 'scanned_no_text')),
+    body_status    text NOT NULL DEFAULT 'ok' CHECK (body_status IN ('ok', 'scanned_no_text', 'too_large')),
     title          text NOT NULL,
     byline         text,
     published_at   timestamptz,

@@ -36,6 +36,7 @@ HEADER_WITHIN = 1024  # bytes after blanks; anything before the header is ignore
 _BLANK = b"\0\t\n\f\r "
 MAX_PAGES = 1500
 MAX_CHARACTERS = 8_000_000
+MAX_WORDS = 600_000  # reading more may take longer than the sandbox allows, and more memory
 _MAX_STAMP = 300  # characters; a picture of a page with no more text is a scan with a stamp
 _MAX_LETTERS_OF_SCAN = 3  # letters and figures: a page number, or codes of a font without a mapping
 _PICTURE = 0.5  # of a page
@@ -73,8 +74,6 @@ def _extract(body: bytes) -> PdfDocument:
         return _read(document)
     except MemoryError:
         raise
-    except TooMuchText:
-        return PdfDocument("", BodyStatus.TOO_LARGE, page_count=len(document))
     except Exception:  # noqa: BLE001 (a hostile file can raise any error in the libraries)
         return PdfDocument("", BodyStatus.BROKEN, page_count=len(document))
     finally:
@@ -84,7 +83,7 @@ def _extract(body: bytes) -> PdfDocument:
 def normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Return the article of a PDF. A scan has an empty text. Raises Unreadable if there is nothing to keep."""
     read = extract_pdf(body)
-    if read.status not in (BodyStatus.OK, BodyStatus.SCANNED_NO_TEXT):
+    if read.status not in (BodyStatus.OK, BodyStatus.SCANNED_NO_TEXT) and not read.markdown:
         reason = Reason.of(read.status)
         raise Unreadable(reason.sentence, reason=reason, url=url)
     provenance = {"text": "pdf"} if read.markdown else {}
@@ -104,27 +103,39 @@ def _read(document: pypdfium2.PdfDocument) -> PdfDocument:
     count = len(document)
     if count == 0:
         return PdfDocument("", BodyStatus.BROKEN)
-    if count > MAX_PAGES:
-        return PdfDocument("", BodyStatus.TOO_LARGE, page_count=count)
     named = one_line(document.get_metadata_value("Title"))
-    pages = []
-    characters = 0
-    for number in range(count):
-        if page := _read_page(document, number):
-            pages.append(page)
-            characters += page.characters
-        if characters > MAX_CHARACTERS:
-            return PdfDocument("", BodyStatus.TOO_LARGE, page_count=count)
-    if not pages:
+    pages, is_whole = _read_pages(document, count)
+    if is_whole and not pages:
         return PdfDocument("", BodyStatus.BROKEN, page_count=count)
     if all(_is_scan(page) for page in pages):
+        if not is_whole:
+            return PdfDocument("", BodyStatus.TOO_LARGE, page_count=count)
         has_ink = any(page.words or page.aside or page.picture_cover for page in pages) or _has_drawing(document)
         status = BodyStatus.SCANNED_NO_TEXT if has_ink else BodyStatus.EMPTY_TEXT
         return PdfDocument("", status, page_count=count, title=find_title(named, (), 0.0))
     written, artifacts = _write_pages(pages)
     usual = body_size(block for page in written for block in page)
     markdown = "\n\n".join(filter(None, blocks_to_markdown(join_continued([*chain(*written)]), usual)))
-    return PdfDocument(markdown, BodyStatus.OK, artifacts, count, find_title(named, written[:_PAGES_OF_TITLE], usual))
+    status = BodyStatus.OK if is_whole else BodyStatus.TOO_LARGE
+    return PdfDocument(markdown, status, artifacts, count, find_title(named, written[:_PAGES_OF_TITLE], usual))
+
+
+def _read_pages(document: pypdfium2.PdfDocument, count: int) -> tuple[list[PageContent], bool]:
+    """Return the pages up to the limits, and whether these are all pages."""
+    pages: list[PageContent] = []
+    words = characters = 0
+    for number in range(min(count, MAX_PAGES)):
+        try:
+            page = _read_page(document, number)
+        except TooMuchText:
+            return pages, False
+        if page:
+            words += len(page.words)
+            characters += page.characters
+            if words > MAX_WORDS or characters > MAX_CHARACTERS:
+                return pages, False
+            pages.append(page)
+    return pages, count <= MAX_PAGES
 
 
 def _read_page(document: pypdfium2.PdfDocument, number: int) -> PageContent | None:
