@@ -18,6 +18,7 @@ from headwater.stories.operations import Story
 from tests.api import TOKEN, open_api
 from tests.harness import AppHarness, open_harness
 from tests.program import headwater, program_settings
+from tests.server import Answer, Site, page
 from tests.stored_rows import NOON, write
 
 pytestmark = pytest.mark.both_servers
@@ -276,3 +277,21 @@ async def test_all_doors_show_the_same_story(make_settings: Callable[..., Settin
     assert f"+ document {copy} of news" in run("story", "diff", str(copy)).stdout
     assert json.loads(run("story", "rebuild", "--json").stdout) == {"changes": 3}
     assert run("story", "verify").returncode == 0
+
+
+async def test_search_shows_a_story_once_on_the_command_line(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """The line names the document that it replaces, and the command that shows the story."""
+    settings = make_settings(connect_to=site.connect_to)
+    for host in ("herald", "mirror"):
+        site.answers[f"http://{host}.test/a"] = Answer(page("flood barrier"), headers={"Content-Type": "text/html"})
+    async with open_harness(settings) as harness:
+        await harness.fetch("http://herald.test/a", "http://mirror.test/a")
+        await follow(harness)
+        documents = [one.id for one in (await harness.documents()).values()]
+    shown = headwater("search", "barrier", cwd=tmp_path, **program_settings(settings)).stdout
+    assert "2 documents match" in shown
+    assert shown.count("http://") == 1
+    assert "1 other document about this story, here " in shown
+    assert f"headwater story show {min(documents)}" in shown

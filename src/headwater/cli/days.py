@@ -17,9 +17,10 @@ from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, RunStatus
 
 if TYPE_CHECKING:
-    from headwater.app.operations import Operations
+    from headwater.app.operations import LocalOperations, Operations
     from headwater.discovery.operations import RunRecord
-    from headwater.documents.days import DayCompleteness, DayState, MissingPage
+    from headwater.documents.days import DayCompleteness, DayState, DayView, MissingPage
+    from headwater.stories.operations import DocumentStories
 
 
 def today(
@@ -36,8 +37,14 @@ def today(
 
     wanted = _date(day)
     only = DayFilter(source, category, topic, language, read_since(since))
-    view = run_local(lambda ops: ops.days.day(wanted, only) if wanted else ops.days.today(only))
-    print_result(view, lambda view: print_day(view, is_filtered=only != DayFilter()), as_json=as_json)
+
+    async def work(operations: "LocalOperations") -> tuple["DayView", "DocumentStories"]:
+        view = await (operations.days.day(wanted, only) if wanted else operations.days.today(only))
+        ids = [item.document_id for item in view.items if item.document_id is not None]
+        return view, await operations.stories.list_of(ids)
+
+    view, stories = run_local(work)
+    print_result(view, lambda view: print_day(view, stories.stories, is_filtered=only != DayFilter()), as_json=as_json)
 
 
 def daily(

@@ -12,6 +12,7 @@ from headwater.cli.bars import progress_bars
 from headwater.cli.common import Category, Json, Language, Since, Source, Topic, read_since, run_local
 from headwater.cli.output import print_result
 from headwater.cli.show import console, plain, visible
+from headwater.cli.show_days import print_story_hint
 from headwater.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from headwater.app.operations import LocalOperations
     from headwater.search.operations import Hits, IndexStatus, Reindexing, TextPart
+    from headwater.stories.operations import DocumentStories, DocumentStory
 
 _FIND = "find"
 
@@ -64,10 +66,13 @@ def find(
             raise BadRequest(f"search has no option {word}. `headwater search find --help` lists its options.")
     query = " ".join(words)
     only = ContentFilter(source, category, topic, language, read_since(since))
-    found = run_local(
-        lambda operations: operations.search.find(query, only, limit=limit, cursor=cursor, newest_first=newest)
-    )
-    print_result(found, lambda found: print_hits(query, found), as_json=as_json)
+
+    async def work(operations: "LocalOperations") -> tuple["Hits", "DocumentStories"]:
+        found = await operations.search.find(query, only, limit=limit, cursor=cursor, newest_first=newest)
+        return found, await operations.stories.list_of([hit.id for hit in found.hits])
+
+    found, stories = run_local(work)
+    print_result(found, lambda found: print_hits(query, found, stories.stories), as_json=as_json)
 
 
 @search_app.command()
@@ -110,8 +115,10 @@ def _print_index(status: "IndexStatus") -> None:
         console.print(f"  document {one.document_id} {plain(one.url or '(deleted)')}: {plain(one.detail or '')}")
 
 
-def print_hits(query: str, found: "Hits") -> None:
-    """Show the documents that match a search."""
+def print_hits(query: str, found: "Hits", stories: "Sequence[DocumentStory]" = ()) -> None:
+    """Show the documents that match a search. A story is shown once."""
+    from headwater.stories.operations import fold_lines
+
     for note in found.notes:
         console.print(plain(note))
     if not found.hits:
@@ -121,14 +128,17 @@ def print_hits(query: str, found: "Hits") -> None:
     first = f", {len(found.hits):,} of them here" if found.next or found.total > len(found.hits) else ""
     verb = "document matches" if found.total == 1 else "documents match"
     console.print(f"{more}{found.total:,} {verb}{first}:\n")
-    for hit in found.hits:
+    for hit, story, folded in fold_lines(found.hits, lambda hit: hit.id, stories):
         published = f"published {hit.published_at:%Y-%m-%d %H:%M}" if hit.published_at else "undated"
         console.print(_highlight_matches(hit.title_parts) if hit.title else "(no title)", style="bold")
         console.print(
             f"  document {hit.id} of {plain(hit.source)}, {published}, fetched {hit.fetched_at:%Y-%m-%d %H:%M} UTC"
         )
         console.print(Text("  ") + _highlight_matches(hit.snippet))
-        console.print(f"  [dim]{plain(hit.url)}[/]\n")
+        console.print(f"  [dim]{plain(hit.url)}[/]")
+        if story:
+            print_story_hint(story, [one.id for one in folded])
+        console.print()
     if found.next:
         console.print(f"[dim]The next page: --cursor {plain(found.next)}[/]")
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headwater.documents.days import DayItem, DayView, SourceDay
+    from headwater.stories.operations import DocumentStory
 
 _MARGIN = " " * 15
 STATES = {
@@ -24,8 +25,10 @@ STATES = {
 }
 
 
-def print_day(view: "DayView", *, is_filtered: bool = False) -> None:
-    """Show a day: whether it is complete, and its items by source."""
+def print_day(view: "DayView", stories: "Sequence[DocumentStory]" = (), *, is_filtered: bool = False) -> None:
+    """Show a day: whether it is complete, and its items by source. A story is shown once."""
+    from headwater.stories.operations import fold_lines
+
     if not view.items:
         nothing = "No items of the day match. Try fewer filters." if is_filtered else "Nothing new and nothing updated."
         console.print(f"[bold]{view.day}[/]: {nothing}")
@@ -37,12 +40,16 @@ def print_day(view: "DayView", *, is_filtered: bool = False) -> None:
         console.print(f"  [bold red]Behind[/]: {source.day} should be there by now.")
         _print_state(source)
     zones = {source.source: source.timezone for source in view.sources}
+    lines = fold_lines(view.items, lambda item: item.document_id, stories)
     for name in dict.fromkeys(item.source for item in view.items):
         zone = zones.get(name, view.timezone)
         items = [item for item in view.items if item.source == name]
         console.print(f"\n[bold]{plain(name)}[/]: {_count(items)}, times of {zone}")
-        for item in items:
-            _print_item(item, ZoneInfo(zone))
+        for item, story, folded in lines:
+            if item.source == name:
+                _print_item(item, ZoneInfo(zone))
+                if story:
+                    print_story_hint(story, [one.document_id for one in folded], _MARGIN)
 
 
 def print_titles(day: date, items: "Sequence[DayItem]") -> None:
@@ -53,6 +60,13 @@ def print_titles(day: date, items: "Sequence[DayItem]") -> None:
         for item in items:
             if item.source == source:
                 print_cut(f"  {item.bucket:<6} {plain(item.title or '(no title)')}")
+
+
+def print_story_hint(story: "DocumentStory", folded: "Sequence[int | None]", margin: str = "  ") -> None:
+    """Show how many other documents a story has, and which lines of this list it replaces."""
+    number = "1 other document" if story.documents == 2 else f"{story.documents - 1} other documents"
+    here = f", here {', '.join(map(str, folded))}" if folded else ""
+    console.print(f"{margin}[dim]{number} about this story{here}: headwater story show {story.story_id}[/]")
 
 
 def _count(items: "Sequence[DayItem]") -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ _PAGE = 200
 _MOST_LISTED = 100
 _PENDING_TO = 1_000_000
 OnProgress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
 @record
@@ -122,6 +123,14 @@ class StoryVerification:
     def is_right(self) -> bool:
         """Whether all stories are those that the documents give."""
         return not self.faults and not self.keys_differ
+
+
+class FoldedLine(NamedTuple, Generic[T]):
+    """A line of a list. If it has a story, it opens to the other lines of the story and to documents elsewhere."""
+
+    line: T
+    story: DocumentStory | None
+    folded: list[T]
 
 
 class StoryOperations:
@@ -216,6 +225,26 @@ class StoryOperations:
         if found is None:
             raise _unknown(document_id)
         return found
+
+
+def fold_lines(
+    lines: Sequence[T], document_of: Callable[[T], int | None], stories: Sequence[DocumentStory]
+) -> list[FoldedLine[T]]:
+    """Return one line for each story. It is where the first document of the story is among the lines."""
+    known = {one.document_id: one for one in stories}
+    folded: dict[int, FoldedLine[T]] = {}
+    shown: list[FoldedLine[T]] = []
+    for line in lines:
+        story = known.get(document_of(line) or 0)
+        if story is None or story.story_id not in folded:
+            shown.append(FoldedLine(line, story, []))
+            if story is not None:
+                folded[story.story_id] = shown[-1]
+        elif document_of(folded[story.story_id].line) != story.document_id:
+            folded[story.story_id].folded.append(line)
+        else:
+            shown.append(FoldedLine(line, None, []))  # two items of one document
+    return shown
 
 
 @dataclass(frozen=True, slots=True)

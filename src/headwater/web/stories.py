@@ -1,27 +1,19 @@
 """The pages of stories, and the lines of other pages that open to a story."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
 
 from headwater.core.record import RowId
 from headwater.documents.diff import ParagraphChange
-from headwater.stories.operations import DocumentStory
+from headwater.stories.operations import FoldedLine, fold_lines
 from headwater.web.texts import query_string
 from headwater.web.view import View
 
 T = TypeVar("T")
 _STORIES = 30
 _MOST_CHANGE_BYTES = 70_000  # of a comparison
-
-
-class StoryLine(NamedTuple, Generic[T]):
-    """A line of a page. If it has a story, it opens to the other lines of the story and to documents elsewhere."""
-
-    line: T
-    story: DocumentStory | None
-    folded: list[T]
 
 
 def add_pages(app: FastAPI, view: View) -> None:
@@ -66,25 +58,8 @@ def list_shown(changes: Sequence[ParagraphChange]) -> list[ParagraphChange]:
     return shown
 
 
-async def fold_stories(view: View, lines: Sequence[T], document_of: Callable[[T], int | None]) -> list[StoryLine[T]]:
+async def fold_stories(view: View, lines: Sequence[T], document_of: Callable[[T], int | None]) -> list[FoldedLine[T]]:
     """Return one line for each story. It is where the first document of the story is among the lines."""
     ids = [number for line in lines if (number := document_of(line)) is not None]
-    known = {one.document_id: one for one in await _read_stories(view, ids)}
-    folded: dict[int, StoryLine[T]] = {}
-    shown: list[StoryLine[T]] = []
-    for line in lines:
-        story = known.get(document_of(line) or 0)
-        if story is None or story.story_id not in folded:
-            shown.append(StoryLine(line, story, []))
-            if story is not None:
-                folded[story.story_id] = shown[-1]
-        elif document_of(folded[story.story_id].line) != story.document_id:
-            folded[story.story_id].folded.append(line)
-        else:
-            shown.append(StoryLine(line, None, []))  # two items of one document
-    return shown
-
-
-async def _read_stories(view: View, ids: Iterable[int]) -> list[DocumentStory]:
-    chosen = list(ids)
-    return (await view.operations.stories.list_of(chosen)).stories if chosen else []
+    stories = (await view.operations.stories.list_of(ids)).stories if ids else []
+    return fold_lines(lines, document_of, stories)
