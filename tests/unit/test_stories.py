@@ -5,13 +5,14 @@ import random
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import msgspec
 import pytest
 
 from headwater.stories.builder import find_roots
 from headwater.stories.matching import are_one_story, compare_words, estimate_shares
-from headwater.stories.signature import WINDOW, Signature, make_signature
+from headwater.stories.signature import FUNCTION_VERSION, WINDOW, Signature, make_signature
 
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 _CHANCE = random.Random(5)
@@ -91,6 +92,17 @@ def test_odd_texts_have_signatures_that_can_be_stored(text: str) -> None:
     assert all(0 <= key < 2**63 for key in made.list_keys())
     assert 0 <= compare_words(made, made) <= 1.001
     assert are_one_story(made, made) in (True, False)
+
+
+def test_signatures_change_only_with_their_version() -> None:
+    """Stored signatures must be those that this program makes. If this test fails, raise FUNCTION_VERSION."""
+    texts = (
+        "The Severn bridge at Upton was closed: 14,000 cars. " * 30,
+        "大桥因裂缝关闭,每天有一万四千辆汽车必须绕行。" * 9,
+    )
+    made = [sign("Upton's bridge shut, 2 piers crack", text) for text in texts]
+    digest = sha256(msgspec.msgpack.encode([(one, one.list_keys()) for one in made])).hexdigest()[:16]
+    assert (FUNCTION_VERSION, digest) == (1001, "e91923b829ed4827")
 
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])

@@ -19,9 +19,10 @@ from zlib import crc32
 
 import msgspec
 
+from headwater.core.search_words import FUNCTION_VERSION as WORDS_VERSION
 from headwater.core.search_words import Form, Word, split_words
 
-FUNCTION_VERSION = 1
+FUNCTION_VERSION = 1000 * WORDS_VERSION + 1
 """Raise it with each change of signatures or of their comparison: the role then makes all stories again."""
 WINDOW = timedelta(days=3)
 """Two reports of one event are at most so far apart."""
