@@ -390,7 +390,7 @@ async def test_a_restore_refuses_existing_files_and_tables(
         await restore(make_settings(), tmp_path / "backup")
     with pytest.raises(
         OperatorError,
-        match=rf"already \(the tables api_tokens, budget_spending, budgets and {len(TABLES) - 3} more\)",
+        match=rf"already \(the tables alarm_state, alarms, api_tokens and {len(TABLES) - 3} more\)",
     ):
         await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
     assert not (tmp_path / "elsewhere").exists()

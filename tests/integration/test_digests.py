@@ -16,14 +16,16 @@ from headwater.http import services
 from headwater.notify.channels import DeliveryTimes, NewChannel
 from headwater.notify.digests import next_hour
 from headwater.notify.operations import SearchTerms
+from headwater.stories.builder import StoryBuilder
 from tests.certificates import make_certificate, serve_certificate
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_search import PAGES, write_page
+from tests.integration.test_stories import ELSEWHERE, REPORT
 from tests.integration.test_webhooks import delivering
 from tests.mail_server import MailServer, read_parts
 from tests.receiver import ReceiverServer
 from tests.refusals import refused
-from tests.server import Site
+from tests.server import Answer, Site
 from tests.waiting import until
 
 READER = "reader@example.org"
@@ -202,6 +204,26 @@ async def test_a_document_that_was_deleted_before_its_digest_is_not_in_it(
     await until_delivered(harness)
     assert urls_of(read_parts(mail.accepted[0])[0]) == {"http://en.test/budget"}
     assert len(await harness.rows("SELECT FROM reported_documents")) == 1
+
+
+async def test_documents_of_a_story_are_one_item(harness: AppHarness, mail: MailServer, site: Site) -> None:
+    texts = {"http://one.test/1": REPORT, "http://two.test/1": REPORT, "http://three.test/1": ELSEWHERE}
+    for link, text in texts.items():
+        site.answers[link] = Answer(
+            f"<html lang=en><title>Closed</title><article><h1>Closed</h1><p>{text}</p></article></html>",
+            headers={"Content-Type": "text/html"},
+        )
+    await watch(harness, words="closed")
+    await harness.fetch(*texts)
+    builder = StoryBuilder(harness.runtime.context)
+    while await builder.step():
+        pass
+    assert await make_digests(harness) == 1
+    await until_delivered(harness)
+    plain, html = read_parts(mail.accepted[0])
+    assert urls_of(plain) == set(texts)
+    assert html.count("<li>") == 2
+    assert html.count("Also <a") == plain.count("\n  Also ") == 1
 
 
 async def test_quiet_hours_hold_digests_back(harness: AppHarness, mail: MailServer) -> None:

@@ -43,6 +43,8 @@ class DigestDocument:
     title: str
     published_at: datetime | None
     lead: str
+    story_id: int | None
+    """The story that it belongs to, if it is not alone in it."""
 
 
 @record

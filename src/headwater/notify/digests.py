@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from headwater.core.dates import day_of
-from headwater.db import digests
+from headwater.db import digests, stories
 from headwater.db.context import DatabaseContext
 from headwater.db.digests import DueDigest
 from headwater.db.messages import DayReport, Digest, DigestDocument
@@ -54,7 +54,10 @@ class DigestMaker:
         more = await digests.count_waiting(connection, due.id, _MOST_COUNTED)
         if not more:
             await digests.plan_digest(connection, due.id, next_due(due, now))
-        documents = [DigestDocument(**row) for row in rows if row["title"] is not None]
+        known = (
+            {one.document_id: one.story_id for one in await stories.stories_of(connection, ids, 1, 1)} if ids else {}
+        )
+        documents = [DigestDocument(**row, story_id=known.get(row["id"])) for row in rows if row["title"] is not None]
         if documents:
             digest = Digest(due.search, due.words, now, documents, more, report)
             await digests.save_digest(connection, due.id, position, digest, now)

@@ -1,8 +1,8 @@
 """The texts of digests: a subject, a plain text and HTML. Pure. Titles and leads are hostile."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import urlsplit
 
 from headwater.db.messages import AlarmKind, AlarmMessage, DayReport, Digest, DigestDocument
 
@@ -32,14 +32,17 @@ def write_digest(digest: Digest) -> Text:
     number = len(digest.documents)
     found = "1 new document" if number == 1 else f"{number} new documents"
     lines = [f"{found} for {digest.search}: {_line(digest.words)}", ""]
-    for one in digest.documents:
+    groups = _group_stories(digest.documents)
+    for one, *others in groups:
         lines += [_line(one.title) or "(no title)", f"  {_describe(one)}", f"  {_line(one.url)}"]
         lines += [f"  {_line(one.lead)}"] if one.lead else []
+        for other in others:
+            lines += [f"  Also {_describe(other)}: {_line(other.title)}", f"  {_line(other.url)}"]
         lines.append("")
     if digest.more:
         lines += [f"The next digest has {digest.more} more.", ""]
     lines += _report(digest.report)
-    items = "".join(_item(one) for one in digest.documents)
+    items = "".join(map(_list_item, groups))
     more = f"<p>The next digest has {digest.more} more.</p>" if digest.more else ""
     report = "".join(f"<p>{escape(line)}</p>" for line in _report(digest.report))
     html = (
@@ -77,11 +80,26 @@ def _report(report: DayReport) -> list[str]:
     return [*lines, "No source is silent or fails."]
 
 
-def _item(one: DigestDocument) -> str:
+def _group_stories(documents: Sequence[DigestDocument]) -> list[list[DigestDocument]]:
+    """Return the documents, those of one story together, in the order of the first of each."""
+    groups: dict[int, list[DigestDocument]] = {}
+    for one in documents:
+        groups.setdefault(-one.id if one.story_id is None else one.story_id, []).append(one)
+    return list(groups.values())
+
+
+def _list_item(group: list[DigestDocument]) -> str:
+    """Return a story as one item of a list, with all its documents."""
+    one, *others = group
+    also = "".join(f"<p>Also {_link(other)}</p>" for other in others)
+    return f"<li><p>{_link(one)}</p><p>{escape(_line(one.lead))}</p>{also}</li>"
+
+
+def _link(one: DigestDocument) -> str:
     title = escape(_line(one.title) or "(no title)")
-    if urlsplit(one.url).scheme in ("http", "https"):
+    if one.url.startswith(("http://", "https://")):
         title = f'<a href="{escape(_line(one.url))}">{title}</a>'
-    return f"<li><p>{title}<br><small>{escape(_describe(one))}</small></p><p>{escape(_line(one.lead))}</p></li>"
+    return f"{title}<br><small>{escape(_describe(one))}</small>"
 
 
 def _describe(one: DigestDocument) -> str:
