@@ -251,8 +251,11 @@ async def test_only_one_process_changes_stories(harness: AppHarness) -> None:
     async with harness.runtime.context.database.connection() as connection, connection.transaction():
         await connection.execute("SELECT FROM story_state FOR UPDATE")
         assert await builder.step() == 0
+    assert await harness.operations.stories.count_waiting() == 1
+    assert b'headwater_story_changes{status="waiting"} 1.0' in await harness.operations.measure()
     assert await builder.step() == 1
     assert [row[1] for row in await stories(harness)] == [1, 1]
+    assert await harness.operations.stories.count_waiting() == 0
 
 
 async def test_all_doors_show_the_same_story(make_settings: Callable[..., Settings], tmp_path: Path) -> None:

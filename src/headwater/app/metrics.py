@@ -37,6 +37,7 @@ class Metrics:
         age_of_change = "Age of the oldest change that waits for a webhook."
         self._behind = gauge("headwater_webhook_behind_seconds", age_of_change, ["webhook"])
         self._index = gauge("headwater_index_changes", "Waiting and parked changes of the search index.", ["status"])
+        self._stories = gauge("headwater_story_changes", "Changes that are not in stories yet.", ["status"])
         self._jobs = gauge("headwater_jobs", "Queued and failed jobs.", ["status"])
         self._handoffs_waiting = gauge("headwater_handoffs_waiting", "Waiting hand-offs.")
         age_of_handoff = "Age of the oldest waiting hand-off."
@@ -68,6 +69,12 @@ class Metrics:
     def count_indexed(self, documents: int) -> None:
         """Count documents that were sent to the search index."""
         self._indexed.inc(documents)
+
+    def set_story_gauge(self, waiting: int | None) -> None:
+        """Set the gauge of stories. Without a number it is removed."""
+        self._stories.clear()
+        if waiting is not None:
+            self._stories.labels("waiting").set(waiting)
 
     def set_index_gauges(self, status: IndexStatus | None) -> None:
         """Set the gauges of the search index. Without a status they are removed."""

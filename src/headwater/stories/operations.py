@@ -30,6 +30,7 @@ _LEAST_COPIED = 0.2  # of a text; less is a quote
 _PAGE = 200
 _MOST_LISTED = 100
 _PENDING_TO = 1_000_000
+_WAITING_TO = 10_000
 OnProgress = Callable[[int, int], None]
 T = TypeVar("T")
 
@@ -211,6 +212,10 @@ class StoryOperations:
         faults += [StoryFault(one, "surplus") for one in await database.run(stories.list_surplus, _MOST_LISTED)]
         differ = missing > 0 or keys != await database.run(stories.count_keys)
         return StoryVerification(checked, faults[:_MOST_LISTED], keys_differ=differ)
+
+    async def count_waiting(self) -> int:
+        """Return the number of changes that are not in stories yet, counted up to 10,000."""
+        return await self._context.database.run(stories.count_changes, _WAITING_TO)
 
     async def _catch_up(self, on_progress: OnProgress) -> int:
         total = await self._context.database.run(stories.count_changes, _PENDING_TO)

@@ -151,7 +151,10 @@ SELECT document_id, story_id FROM story_documents WHERE document_id = ANY ($1::b
 
 -- name: count_story_changes
 -- The changes that are not in the stories yet, up to $1.
-SELECT count(*) FROM (SELECT FROM changes WHERE position > (SELECT position FROM story_state) LIMIT $1) w
+SELECT count(*) FROM (
+    SELECT FROM changes WHERE position > (SELECT position FROM story_state)
+    UNION ALL SELECT FROM changes WHERE position IS NULL LIMIT $1
+) w
 
 -- name: count_missing_story_keys
 -- Arrays: $1 keys, $2 documents
