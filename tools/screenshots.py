@@ -1,10 +1,13 @@
 """Save a picture of each page of the demo into docs/img: python -m tools.screenshots [NAME...]."""
 
+import json
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from io import BytesIO
 from pathlib import Path
 
@@ -39,6 +42,7 @@ PAGES = {
     "sign-in": "/ui/sign-in",
 }
 _SIGNED_OUT = {"sign-in"}
+_HISTORY_SECONDS = 180
 _DOCUMENT = "Flood barrier on the Wend passes its first full test"
 
 
@@ -53,6 +57,7 @@ def save_pictures(names: list[str]) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
             try:
                 base = _read_address(demo)
+                _wait_for_history(base)
                 token = (Path(folder) / "api-token").read_text(encoding="ascii").strip()
                 with sync_playwright() as playwright:
                     browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -70,6 +75,17 @@ def _read_address(demo: subprocess.Popen[str]) -> str:
         if found := re.match(r"Headwater listens on (\S+) ", line):
             return found[1]
     raise SystemExit("The demo ended before it served its pages.")
+
+
+def _wait_for_history(base: str) -> None:
+    """Wait until the charts show the attempts of the demo, about a minute later."""
+    print("waiting until a minute of history is recorded")
+    for _ in range(_HISTORY_SECONDS):
+        with urllib.request.urlopen(f"{base}/ops/history?window=hour") as answer:
+            if any(json.load(answer)["values"]["fetched"]):
+                return
+        time.sleep(1)
+    raise SystemExit("No minute of history was recorded.")
 
 
 def _save_window(browser: Browser, base: str, token: str, names: list[str], width: int, scheme: str) -> None:
