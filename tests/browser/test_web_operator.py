@@ -40,9 +40,12 @@ async def test_the_page_of_a_source_shows_a_poll_without_a_reload(desk: Desk) ->
         async with opened.expect_request("**/ui/live/*"):
             await opened.goto("/ui/sources/second")
         await opened.evaluate("window.isSame = true")
+        numbers = opened.locator("details[data-keep]").first
+        await numbers.locator("summary").click(timeout=PATIENCE)
         await other.get_by_role("button", name="Sync now").click()
         await expect(opened.locator(".event .badge", has_text="run")).to_have_count(1, timeout=PATIENCE)
         assert await opened.evaluate("window.isSame")
+        await expect(numbers).to_have_attribute("open", "")
         assert not desk.faults
 
 

@@ -74,12 +74,12 @@ async def test_a_simulated_month_is_rolled_up_and_its_rows_are_bounded(frontier:
     """The largest number of rows follows from KEEP, however long Headwater runs."""
     begin = NOW.replace(hour=0)
     most = dict.fromkeys(KEEP, 0)
-    for number in range(31 * 24 * 2):
-        frontier.now = begin + number * timedelta(minutes=30) + timedelta(seconds=1)
-        if number % 24 == 0:
+    for number in range(31 * 24):
+        frontier.now = begin + number * timedelta(hours=1) + timedelta(seconds=1)
+        if number % 12 == 0:
             await fetch(frontier, STORED, FAILED)
-        await record_history(frontier.database, frontier.now + timedelta(minutes=30))
-        if number % 200 == 0:
+        await record_history(frontier.database, frontier.now + timedelta(hours=1))
+        if number % 100 == 99:
             for step in KEEP:
                 most[step] = max(most[step], await count(frontier, "history", f"step = '{step}'"))
     assert most["minute"] <= (KEEP["minute"] / MINUTE + 1) * len(Metric)

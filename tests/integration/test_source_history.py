@@ -211,6 +211,48 @@ async def test_a_measure_reads_only_the_newest_items(frontier: Frontier) -> None
         assert explained.rows_handled < 3000
 
 
+LOAD = """
+SET session_replication_role = replica;
+INSERT INTO sources (name, kind, created_at) SELECT 's' || n, 'manual', now() FROM generate_series(1, 200) n;
+INSERT INTO poll_log (source_id, method, polled_at, reason, new_items, new_urls)
+SELECT n % 200 + 1, 'main', timestamptz '2026-03-12' - n * interval '1 minute', 'polled', 0, 0
+FROM generate_series(1, 20000) n;
+INSERT INTO source_days (source_id, day, items, polls, failed_polls, measured_at)
+SELECT s, date '2026-03-12' - n, 0, 0, 0, now() FROM generate_series(1, 200) s, generate_series(0, 60) n;
+INSERT INTO history_marks (at, kind, source_id, label)
+SELECT timestamptz '2026-03-12' - n * interval '1 hour', 'setting', n % 200 + 1, 'x' FROM generate_series(1, 5000) n;
+INSERT INTO history (step, at, metric, value)
+SELECT 'minute', timestamptz '2026-03-12' - n * interval '1 minute', m, n
+FROM generate_series(1, 2880) n, generate_series(1, 12) m;
+ANALYZE sources, poll_log, source_days, history_marks, history;
+"""
+TABLES = ("poll_log", "source_days", "history_marks", "history")
+
+
+@pytest.mark.both_servers
+async def test_pages_of_history_read_no_table_in_whole(frontier: Frontier) -> None:
+    """Issue 22: the pages take as long after years as after a day."""
+    await frontier.execute(LOAD)
+    names, hour = ["s7", "s8"], timedelta(hours=1)
+    reads = {
+        "list_polls": (7, 300),
+        "list_source_marks": (7, 30),
+        "list_marks": (NOW - 2 * DAY, 30, "s7"),
+        "list_source_days": (names, NOW.date() - 30 * DAY),
+        "get_source_state": ("s7", NOW),
+        "get_last_minute": (),
+        "get_first_activity": (),
+        "read_history": ("minute", NOW - hour, NOW, timedelta(minutes=1), ["pending"]),
+        "prune_polls": (NOW - 30 * DAY, 5000),
+        "prune_source_days": ([7, 8], NOW.date() - 60 * DAY),
+    }
+    for mode in MODES:
+        for name, arguments in reads.items():
+            explained = await explain(frontier.database, name, *arguments, mode=mode)
+            assert not [table for table in TABLES if explained.reads_whole(table)], (name, mode)
+            assert explained.rows_handled < 3000, (name, mode)
+
+
 async def test_the_api_and_the_command_show_the_past_of_a_source(fed: AppHarness, tmp_path: Path) -> None:
     await fed.work()
     await fed.execute("UPDATE items SET published_at = now()")
