@@ -252,3 +252,20 @@ async def test_a_channel_gets_either_alarms_or_a_search(harness: AppHarness) -> 
     ):
         with refused(Reason.BAD_REQUEST, field):
             await harness.operations.channels.add(new)
+
+
+async def test_a_source_of_dated_days_must_have_read_a_day_only_if_it_was_there_and_enabled(
+    harness: AppHarness,
+) -> None:
+    """A source that is added today does not make the days before incomplete."""
+    now = harness.runtime.context.clock.now()
+    yesterday = str(now.date() - DAY)
+    await harness.execute(
+        "INSERT INTO sources (name, kind, settings, created_at) VALUES ('govuk', 'govuk', '{}', now())"
+    )
+    later = datetime(now.year, now.month, now.day, tzinfo=now.tzinfo) + 12 * HOUR
+    assert await check(harness, later) == []
+    await harness.execute("UPDATE sources SET created_at = $1", later - 2 * DAY)
+    assert ("day_incomplete", yesterday) in await check(harness, later)
+    await harness.execute("UPDATE sources SET enabled = false")
+    assert await check(harness, later) == []

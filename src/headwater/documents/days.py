@@ -182,6 +182,18 @@ class DayOperations:
         sums = {name: sum(getattr(one, name) for one in found) for name in _COUNTS}
         return DayCompleteness(day=day, **sums, sources=found, days=states)
 
+    async def list_unread(self, day: date) -> list[SourceDay]:
+        """List the sources of dated days that have not read a day to its end, though they were there and enabled."""
+        self._check_range(day)
+        async with self.context.database.connection() as connection:
+            dated = {
+                name: (source, kind)
+                for name, (source, kind) in (await self._find_dated(connection, DayFilter())).items()
+                if source.enabled and source.created_at < self._end(day, kind)
+            }
+            states = await self._read_states(connection, dated, day)
+        return [one for one in states if one.state not in WHOLE_DAYS]
+
     async def list_missing(
         self, day: date | None = None, *, source: str | None = None, limit: int = 50, after: str | None = None
     ) -> MissingPage:

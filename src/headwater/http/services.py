@@ -74,6 +74,8 @@ def find_service(url: str) -> "NotifyBase":
         raise InvalidURL("Apprise knows no service with such an address, or a part of it is missing.")
     if not _sends_requests_only(type(service)):
         raise InvalidURL("Headwater uses only services of Apprise that are reached by HTTP and read no files.")
+    if "overflow=" not in url.lower():
+        service.overflow_mode = apprise.OverflowMode.SPLIT  # a long digest becomes several messages
     found: NotifyBase = service
     return found
 

@@ -24,7 +24,8 @@ from headwater.db.alarms import Alarm as Alarm
 from headwater.db.context import DatabaseContext
 from headwater.db.messages import AlarmKind as AlarmKind
 from headwater.db.pool import AWAY, Connection
-from headwater.documents.days import WHOLE_DAYS, DayOperations
+from headwater.documents.days import DayOperations
+from headwater.notify.digests import list_faulty_sources
 from headwater.notify.drift import can_compare, find_drift
 from headwater.sources.health import SourceHealth, SourceSummary
 from headwater.sources.operations import SourceOperations
@@ -122,10 +123,10 @@ class AlarmKeeper:
         return await self.context.database.run(alarms.list_alarms, _MOST_OPEN, only_open=True)
 
     async def _check_sources(self, found: _Found, now: datetime) -> None:
-        for source in await self.sources.list_sources():
+        for source in await list_faulty_sources(self.sources):
             if source.health is SourceHealth.SILENT:
                 found.add(AlarmKind.SOURCE_SILENT, source.name, source.why)
-            elif source.health is SourceHealth.FAILING:
+            else:
                 if _fails_long(source, now):
                     found.add(AlarmKind.SOURCE_FAILING, source.name, source.why)
                 else:
@@ -145,7 +146,7 @@ class AlarmKeeper:
         if now < bounds(day, self.context.settings.timezone)[1] + _READ_BY:
             return ""
         measured = await self.days.measure(day)
-        unread = [one.source for one in measured.days if one.state not in WHOLE_DAYS]
+        unread = [one.source for one in await self.days.list_unread(day)]
         parts = [f"{', '.join(unread)}: not read to the end of the day."] if unread else []
         if measured.waiting:
             parts.append(f"Pages that wait to be fetched: {measured.waiting}.")

@@ -12,14 +12,16 @@ from headwater.db.context import DatabaseContext
 from headwater.db.digests import DueDigest
 from headwater.db.messages import DayReport, Digest, DigestDocument
 from headwater.db.pool import Connection
-from headwater.documents.days import WHOLE_DAYS, DayOperations
-from headwater.sources.health import SourceHealth
+from headwater.documents.days import DayOperations
+from headwater.sources.health import SourceHealth, SourceSummary
+from headwater.sources.listing import SourceFilter
 from headwater.sources.operations import SourceOperations
 
 log = structlog.get_logger()
 MOST_DOCUMENTS = 200  # in one digest; further ones are in the next
 _MOST_SILENT = 20
 _MOST_COUNTED = 10_000
+_SOURCES_AT_ONCE = 200
 _PAUSE = timedelta(minutes=1)  # between two digests that are sent at once
 
 
@@ -71,20 +73,27 @@ class DigestMaker:
     async def report(self, day: date, *, is_over: bool) -> DayReport:
         """Report whether a day is complete, and the sources that are silent or fail."""
         found = await self.days.measure(day)
-        problems = [
-            f"{one.source} was not read to the end of the day." for one in found.days if one.state not in WHOLE_DAYS
-        ]
+        unread = await self.days.list_unread(day) if is_over else []
+        problems = [f"{one.source} was not read to the end of the day." for one in unread]
         if found.waiting:
             problems.append(f"Pages that wait to be fetched: {found.waiting}.")
         if found.failed:
             problems.append(f"Pages that could not be stored: {found.failed}.")
-        silent = [
-            f"{one.name}: {one.why}"
-            for one in await self.sources.list_sources()
-            if one.health in (SourceHealth.SILENT, SourceHealth.FAILING)
-        ]
+        silent = [f"{one.name}: {one.why}" for one in await list_faulty_sources(self.sources)]
         more = [f"and {len(silent) - _MOST_SILENT} more"] if len(silent) > _MOST_SILENT else []
         return DayReport(day, is_over, is_over and not problems, problems, silent[:_MOST_SILENT] + more)
+
+
+async def list_faulty_sources(sources: SourceOperations) -> list[SourceSummary]:
+    """List the sources that fail or are silent, the failing ones first. Only those that may have a fault are read."""
+    faulty: list[SourceSummary] = []
+    after: str | None = None
+    while True:
+        page = await sources.list_page(SourceFilter(), limit=_SOURCES_AT_ONCE, after=after)
+        faulty += [one for one in page.sources if one.health in (SourceHealth.FAILING, SourceHealth.SILENT)]
+        after = page.next
+        if after is None or page.sources[-1].health.rank > SourceHealth.SILENT.rank:
+            return faulty
 
 
 def next_due(due: DueDigest, now: datetime) -> datetime:
