@@ -13,8 +13,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
+import psutil
 
 from bench.adapter import open_server
 from bench.report import Figure, Target
@@ -68,7 +70,6 @@ async def measure(_server: str, folder: Path, steps: Steps, options: argparse.Na
     """Fill a database, and request each page."""
     data = options.data or folder / "data"
     data.mkdir(parents=True, exist_ok=True)
-    os.nice(5)
     with contextlib.closing(open_server(data)) as server:
         async with _started(data) as base:
             pass  # it makes the schema
@@ -82,7 +83,7 @@ async def measure(_server: str, folder: Path, steps: Steps, options: argparse.Na
             assert sizes
             paths = await choose_paths(connection)
         async with _started(data) as base, _signed_in(base) as session:
-            figures = await _measure_pages(session, base, paths, steps, options)
+            figures = await _measure_pages(session, base, paths, _Meter(server.dsn), steps, options)
     note = f"{sizes['documents']:,} documents, {sizes['urls']:,} URLs, {sizes['sources']:,} sources"
     return [*figures, Figure("fill", "fill the database", filling, "s", note=f"{note}; {sizes['bytes'] / 1e9:.1f} GB")]
 
@@ -330,15 +331,38 @@ async def _count_day(connection: Connection, day: object) -> int:
     return value
 
 
+class _Meter:
+    """Reads the CPU time of Headwater and of its database. Other programs do not change it as they change the time."""
+
+    def __init__(self, dsn: str) -> None:
+        folder = Path(parse_qs(urlsplit(dsn).query)["host"][0])
+        leader = next(int(lock.read_text().splitlines()[0]) for lock in folder.glob(".s.PGSQL.*.lock"))
+        self._roots = [psutil.Process(leader), psutil.Process()]
+
+    def read(self) -> float:
+        """Return the CPU seconds of all processes that run now."""
+        seconds = 0.0
+        for process in [one for root in self._roots for one in root.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                seconds += times.user + times.system
+        return seconds
+
+
 async def _measure_pages(
-    session: aiohttp.ClientSession, base: str, paths: dict[str, MakePath], steps: Steps, options: argparse.Namespace
+    session: aiohttp.ClientSession,
+    base: str,
+    paths: dict[str, MakePath],
+    meter: _Meter,
+    steps: Steps,
+    options: argparse.Namespace,
 ) -> list[Figure]:
     chosen = {name: make for name, make in paths.items() if options.only in name}
     chance = random.Random(3)
     figures = []
     with steps.step("request", len(chosen) * options.turns) as advance:
         for name, make in chosen.items():
-            laps, sizes, errors = list[float](), list[int](), set[int]()
+            laps, sizes, errors, spent = list[float](), list[int](), set[int](), 0.0
             for turn in range(options.turns + 2):
                 path = make(chance)
                 started = time.perf_counter()
@@ -350,7 +374,12 @@ async def _measure_pages(
                     laps.append(time.perf_counter() - started)
                     sizes.append(len(body))
                     advance(1)
-            note = f"p50 {percentile(laps, 50) * 1000:.0f} ms, at most {max(sizes) / 1000:.0f} kB"
+                else:
+                    spent = meter.read()
+            cpu = (meter.read() - spent) / options.turns
+            note = (
+                f"p50 {percentile(laps, 50) * 1000:.0f} ms, CPU {cpu * 1000:.0f} ms, at most {max(sizes) / 1000:.0f} kB"
+            )
             if errors:
                 note += f", status {', '.join(map(str, sorted(errors)))}"
             if max(sizes) > LARGEST_BYTES:

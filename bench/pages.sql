@@ -206,6 +206,7 @@ FROM generate_series(1, $1::int) s, generate_series(0, 59) n
 INSERT INTO history (step, at, metric, value)
 SELECT 'minute', date_trunc('minute', $1::timestamptz) - n * interval '1 minute', m, n % 60
 FROM generate_series(1, 1440) n, unnest(ARRAY['fetched', 'failed_transient', 'failed_permanent', 'pages', 'bytes', 'documents', 'handoffs', 'pending', 'lag_seconds']) m
+ON CONFLICT DO NOTHING
 
 -- name: add_webhook
 -- $1 now

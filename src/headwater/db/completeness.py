@@ -59,11 +59,7 @@ async def count_complete(connection: Connection, day: date, source: str | None) 
 async def list_missing(
     connection: Connection, day: date, source: str | None, *, after: tuple[str, str] | None, limit: int
 ) -> list[MissingItem]:
-    """List the items of a day whose page is not stored, by source and id, after a position.
-
-    Must run inside a transaction.
-    """
-    await connection.execute(query("plan_for_values"))
+    """List the items of a day whose page is not stored, by source and id, after a position."""
     rows = await connection.fetch(query("list_missing"), day, source, *(after or (None, None)), limit)
     return [
         MissingItem(

@@ -232,10 +232,7 @@ async def _choose_urls(connection: Connection, filters: UrlFilter, after: int, l
         is_fetching = status == FrontierStatus.FETCHING
         rows = await connection.fetch(query("choose_queued_urls"), is_fetching, host, source, after, limit)
     elif host is None and reason != Reason.STORED and (reason or status == FrontierStatus.DEAD):
-        if source is None:
-            rows = await connection.fetch(query("choose_ended_urls"), status, reason, after, limit)
-        else:
-            rows = await connection.fetch(query("choose_ended_urls_of_source"), status, reason, source, after, limit)
+        rows = await connection.fetch(query("choose_ended_urls"), status, reason, source, after, limit)
     else:
         rows = await connection.fetch(query("choose_urls"), status, reason, host, source, after, limit)
     return [row["id"] for row in rows]

@@ -223,6 +223,7 @@ CREATE TABLE ended_urls (
 CREATE INDEX ended_urls_reason ON ended_urls (reason, url_id);
 CREATE INDEX ended_urls_source ON ended_urls (source_id, reason, url_id);
 CREATE INDEX ended_urls_dead ON ended_urls (url_id) WHERE status = 'dead';
+CREATE INDEX ended_urls_source_dead ON ended_urls (source_id, url_id) WHERE status = 'dead';
 
 CREATE FUNCTION count_new_urls() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -210,8 +210,8 @@ SELECT id, alias_of FROM saved
 DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
 -- name: plan_for_values
--- Plan each query of the transaction for its own values.
-SET LOCAL plan_cache_mode = force_custom_plan
+-- Plan each query of the transaction for its own values, and for one process: a reader does not take all cores.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true)
 
 -- name: choose_urls
 -- The ids of URLs. Each or NULL for any: $1 status, $2 reason, $3 host, $4 source; $5 after this id, $6 limit
@@ -221,18 +221,11 @@ WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2
 ORDER BY u.id LIMIT $6
 
 -- name: choose_ended_urls
--- The ids of URLs that ended with another reason than `stored`. Each or NULL for any: $1 status, $2 reason; $3 after this id,
--- $4 limit
+-- The ids of URLs that ended with another reason than `stored`. Each or NULL for any: $1 status, $2 reason, $3 source; $4 after
+-- this id, $5 limit
 SELECT url_id AS id FROM ended_urls
-WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR reason = $2) AND url_id > $3
-ORDER BY url_id LIMIT $4
-
--- name: choose_ended_urls_of_source
--- The same for a source. The sum keeps the planner from reading the URLs of other sources in their order. $1 status, $2 reason,
--- $3 source, $4 after this id, $5 limit
-SELECT url_id AS id FROM ended_urls
-WHERE source_id = $3 AND ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR reason = $2) AND url_id + 0 > $4
-ORDER BY url_id + 0 LIMIT $5
+WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR reason = $2) AND ($3::int IS NULL OR source_id = $3) AND url_id > $4
+ORDER BY url_id LIMIT $5
 
 -- name: count_urls_of_source
 -- $1 source, $2 status

@@ -73,6 +73,7 @@ WITH page AS MATERIALIZED (
       AND ($3::bigint IS NULL OR j.scrape_run_id = $3) AND ($4::text IS NULL OR j.reason = $4)
       AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
       AND ($7::boolean IS NULL OR (q.lease_token IS NOT NULL) = $7) AND ($8::bigint IS NULL OR j.job_id < $8)
+      AND ($7 IS DISTINCT FROM true OR j.url_id = ANY (ARRAY(SELECT url_id FROM frontier_queue WHERE lease_token IS NOT NULL)))
     ORDER BY j.job_id DESC LIMIT $9 OFFSET $10
 )
 SELECT j.job_id, j.reference_id, j.payload_hash, s.name AS source, i.title, u.url, j.scrape_run_id,
