@@ -236,6 +236,15 @@ async def test_errors_are_pages_for_browsers_and_json_for_programs(reader: Reade
         check_page(shown)
 
 
+async def test_an_invalid_value_is_named_without_the_words_of_the_validator(reader: Reader) -> None:
+    for path in ("/ui/days/2026-99-99", "/ui/today?bucket=OLD", "/ui/documents/abc", "/ui/runs?day=x"):
+        shown = await reader.get(path)
+        assert shown.status == 422, path
+        assert "Value error" not in shown.text
+    async with reader.session.get(f"{reader.base}/daily/2026-99-99/counts") as answer:
+        assert (answer.status, "Value error" in await answer.text()) == (422, False)
+
+
 async def test_an_outage_of_the_database_is_a_page_for_signed_in_users(
     tmp_path: Path, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,27 @@ async def test_a_day_shows_one_line_of_each_document_with_its_lead(reader: Reade
     assert len(shown.tree.css(".lines time[datetime]")) == 3
 
 
+async def test_the_items_of_a_source_are_in_the_order_of_the_times_that_are_shown(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Also an item that was updated later on its day: NEW shows when it was published."""
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    async with open_harness(settings) as harness:
+        site.answers["http://news.test/feed"] = make_feed("news.test", dict.fromkeys("abcd", "x"))
+        await harness.operations.sources.add("http://news.test/feed")
+        await harness.execute(
+            "UPDATE daily_index x SET published_at = x.day + (ascii(right(i.url, 1)) - 90) * interval '1 hour', "
+            "updated_at = x.day + (120 - ascii(right(i.url, 1))) * interval '1 hour' "
+            "FROM items i WHERE i.id = x.item_id"
+        )
+        days = harness.operations.days
+        whole = await days.day(date(2026, 3, 12))
+        first = await days.day(date(2026, 3, 12), limit=2)
+        second = await days.day(None, limit=2, after=first.next)
+    assert [item.url[-1] for item in whole.items] == ["d", "c", "b", "a"]
+    assert first.items + second.items == whole.items
+
+
 @pytest.mark.parametrize(
     ("label", "left"),
     [

@@ -189,6 +189,9 @@ async def test_a_part_that_cannot_be_understood_has_a_note(filled: AppHarness) -
     found = await filled.operations.search.find("river before:soon lang:klingonisch")
     assert (found.hits, found.total, found.has_more) == ([], 0, False)
     assert [note.split(":")[0] for note in found.notes] == ["before", "lang"]
+    unknown = await filled.operations.search.find("river source:nosuch category:none")
+    assert (unknown.hits, [note.split(":")[0] for note in unknown.notes]) == ([], ["source", "category"])
+    assert "nosuch" in unknown.notes[0]
 
 
 async def test_titles_and_bylines_weigh_more_and_newer_documents_rank_first(harness: AppHarness, site: Site) -> None:

@@ -76,11 +76,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # that is a position, not a field
-        field = ".".join(str(part) for part in inner) or str(first["loc"][0])
-        message = _BODY_ERRORS.get(first["type"], first["msg"])
-        return make_answer(422, Reason.BAD_REQUEST, f"{field}: {message}.")
+        return make_answer(422, Reason.BAD_REQUEST, describe_invalid(error))
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> JSONResponse:
@@ -110,3 +106,12 @@ def _list_methods(app: FastAPI, request: Request) -> set[str]:
     return {
         name for route in app.routes if getattr(route, "path", "") == path for name in getattr(route, "methods", ())
     }
+
+
+def describe_invalid(error: RequestValidationError) -> str:
+    """Return a sentence with the first wrong part of a request."""
+    first = error.errors()[0]
+    inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # that is a position, not a field
+    field = ".".join(str(part) for part in inner) or str(first["loc"][0])
+    message = _BODY_ERRORS.get(first["type"], first["msg"]).removeprefix("Value error, ")
+    return f"{field}: {message.rstrip('.')}."

@@ -169,6 +169,11 @@ class DocumentOperations:
         async with self._context.database.connection() as connection:
             known = await find_url(connection, make_storable(text))
             document_id = await documents.find_document(connection, known.id) if known else None
+        if document_id is None and known is None and not {"/", "."} & set(text):
+            raise _refused(
+                f"{redact(text)} is neither the id of a document, which is a whole number, nor a URL. "
+                "`headwater search WORDS` finds documents by their words."
+            )
         if document_id is None:
             raise _refused(f"There is no document of {redact(text)}.")
         return document_id

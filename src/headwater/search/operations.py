@@ -115,7 +115,8 @@ class SearchOperations:
 
         request = await self._context.database.run(prepare)
         if request is None:
-            return Hits([], 0, has_more=False, next=None, notes=list(parsed.notes))
+            notes = list(parsed.notes) or await self._context.database.run(_explain_sources, parsed)
+            return Hits([], 0, has_more=False, next=None, notes=notes)
         total, ranked = await self._search(request)
         page = ranked[:limit]
         shown = await self._context.database.run(search.show_hits, [one.id for one in page], request)
@@ -287,6 +288,20 @@ async def _find_sources(
     if categories := parsed.get("category").unwanted:
         unwanted |= await search.sources_of_categories(connection, categories)
     return wanted, unwanted
+
+
+async def _explain_sources(connection: Connection, parsed: SearchQuery) -> list[str]:
+    """Return a note for each name and each category of the search that no source has."""
+    unknown = [
+        f"source: no source has the name {name}; `headwater source list` lists them."
+        for name in sorted(parsed.get("source").wanted)
+        if not await search.sources_of_names(connection, [name])
+    ]
+    return unknown + [
+        f"category: no source has the category {category}."
+        for category in sorted(parsed.get("category").wanted)
+        if not await search.sources_of_categories(connection, [category])
+    ]
 
 
 def _meet(first: set[int] | None, second: set[int]) -> set[int]:

@@ -18,7 +18,7 @@ from headwater.access.operations import get_first_token
 from headwater.api import make_app as make_api
 from headwater.api.access import MAX_BODY_BYTES, READING_METHODS, get_needed_scope
 from headwater.api.common import OPEN, Needs
-from headwater.api.errors import find_status
+from headwater.api.errors import describe_invalid, find_status
 from headwater.app.operations import DATABASE_AWAY, Operations
 from headwater.core.errors import BadRequest, HeadwaterError
 from headwater.core.reasons import Reason
@@ -190,8 +190,7 @@ def _add_error_handlers(pages: FastAPI, view: View) -> None:
 
     @pages.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        return await _error_page(view, request, 422, f"{first['loc'][-1]}: {first['msg']}.", Reason.BAD_REQUEST)
+        return await _error_page(view, request, 422, describe_invalid(error), Reason.BAD_REQUEST)
 
     @pages.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
