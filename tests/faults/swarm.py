@@ -29,7 +29,7 @@ from headwater.demo.answers import (
     truncated,
     whole,
 )
-from headwater.demo.content import Part, Story
+from headwater.demo.content import DemoStory, Part
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
 from headwater.demo.pages import Sheet
@@ -50,7 +50,7 @@ class Notice(Piece):
 
     __slots__ = ()
 
-    def story(self, seed: int) -> Story:
+    def story(self, seed: int) -> DemoStory:
         paragraphs = (
             f"{self.headline}: so much was settled at meeting {seed} of the quarter, after an hour and a half.",
             "Those who live nearby had asked for it since the spring, and brought a list with the names of two hundred "
@@ -58,7 +58,7 @@ class Notice(Piece):
             "The café's own people say that they will try it until the year ends. What it costs is known by then, "
             "and whether the river, which has come up to the second step three times, lets them keep the cellar.",
         )
-        return Story(self.headline, self.topic, self.language, "Ruth Adeyemi", (Part(None, paragraphs),))
+        return DemoStory(self.headline, self.topic, self.language, "Ruth Adeyemi", (Part(None, paragraphs),))
 
 
 class Swarm(DemoWeb):

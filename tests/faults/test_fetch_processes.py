@@ -1,8 +1,13 @@
 """`up` fetches in several processes while there is much to fetch (the setting fetch_processes, issue 25)."""
 
+import asyncio
+import time
+
 import psutil
 import pytest
+import structlog
 
+from headwater.app import fetch_processes
 from headwater.app.fetch_processes import count_processes
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
@@ -33,6 +38,24 @@ async def test_processes_that_fetch_stop_with_their_parent_and_lose_nothing(craw
         await harness.stop()
         assert not any(child.is_running() for child in children)
         assert await violations(harness) == {}
+
+
+@pytest.mark.parametrize("command", [("/nothing/at/all",), ("false",)])
+async def test_a_process_that_does_not_start_or_ends_at_once_is_tried_again_more_and_more_rarely(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program itself continues to fetch meanwhile."""
+    monkeypatch.setattr(fetch_processes, "_COMMAND", command)
+    monkeypatch.setattr(fetch_processes, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(fetch_processes, "_BUSY_SECONDS", 0.0)
+    stop = asyncio.Event()
+    with structlog.testing.capture_logs() as logs:
+        began = time.monotonic()
+        running = asyncio.create_task(fetch_processes.FetchProcesses(1, lambda: 0.0).run(stop, 1.0))
+        await until(lambda: len([line for line in logs if line["log_level"] == "warning"]) >= 2, 20)
+        assert time.monotonic() - began > 1.0
+        stop.set()
+        await running
 
 
 def find_children(harness: Harness, count: int) -> list[psutil.Process]:

@@ -62,9 +62,10 @@ async def test_an_outage_of_the_database_is_a_503_and_a_line_in_the_log(
             await server.end(signal.SIGINT)
             with structlog.testing.capture_logs() as logs:
                 status, answer = await api.get("/jobs")
+                await api.get("/feeds/secret/abcdef.atom")
             await server.start_again()
     assert (status, answer["error"]["reason"]) == (503, Reason.DATABASE_UNREACHABLE)
-    assert [entry["path"] for entry in logs if entry["event"] == "api.database_away"] == ["/jobs"]
+    assert [entry["path"] for entry in logs if entry["event"] == "api.database_away"] == ["/jobs", "/feeds/secret"]
     assert "Exception in ASGI application" not in caplog.text
 
 

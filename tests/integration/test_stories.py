@@ -85,6 +85,15 @@ async def ids(harness: AppHarness, document_id: int) -> list[int]:
     return [one.id for one in (await harness.operations.stories.get(document_id)).documents]
 
 
+async def test_a_backup_that_has_begun_keeps_the_stories_that_are_made_again(harness: AppHarness) -> None:
+    """Spec 9.1: it reads one consistent state."""
+    await store(harness, "herald", REPORT)
+    async with harness.runtime.context.database.connection() as backup, backup.transaction(isolation="repeatable_read"):
+        before = await backup.fetch("SELECT * FROM story_documents")
+        await StoryBuilder(harness.runtime.context).begin_again()
+        assert await backup.fetch("SELECT * FROM story_documents") == before != []
+
+
 async def test_a_copy_and_a_report_of_one_event_join_one_story(harness: AppHarness) -> None:
     first = await store(harness, "herald", REPORT)
     copy = await store(harness, "mirror", REPORT + " This report came from an agency.", hours=2)

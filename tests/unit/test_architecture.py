@@ -1,6 +1,8 @@
 """docs/architecture.md is one page and names every module (spec 11.14)."""
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import headwater
@@ -51,3 +53,13 @@ def test_page_names_no_module_that_is_gone() -> None:
 
 def is_named(module: str, names: set[str]) -> bool:
     return any(module == name or (name.endswith("*") and module.startswith(name[:-1])) for name in names)
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Issue 19: no two public classes of the tree share a name."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}

@@ -90,7 +90,7 @@ def test_charts_escape_labels_and_mark_gaps_and_events() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(4)]
     drawn = charts.draw_lines(
         times,
-        [charts.Line("<b>", [1, None, 3, 4])],
+        [charts.ChartLine("<b>", [1, None, 3, 4])],
         label='"lag"',
         marks=[charts.Mark(times[1], "<i>\u202e"), charts.Mark(NOW - timedelta(days=1), "too early", "setting")],
     )
@@ -105,7 +105,7 @@ def test_charts_escape_labels_and_mark_gaps_and_events() -> None:
 
 def test_a_chart_has_a_description_and_a_table_of_its_numbers() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(48)]
-    lines = [charts.Line("done", [1.0, 3.0] * 24), charts.Line("failed", [None] * 48)]
+    lines = [charts.ChartLine("done", [1.0, 3.0] * 24), charts.ChartLine("failed", [None] * 48)]
     tree = LexborHTMLParser(charts.draw_columns(times, lines, label="x"))
     assert [node.text() for node in tree.css("svg.plot > title")] == ["x"]
     assert "at most 3 at 12:01, last 3" in tree.css("desc")[0].text()
@@ -117,7 +117,7 @@ def test_marks_that_are_too_close_share_a_place() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(60)]
     marks = [charts.Mark(NOW + timedelta(minutes=5, seconds=second), str(second)) for second in range(9)]
     marks += [charts.Mark(NOW + timedelta(minutes=50), "later"), charts.Mark(NOW + timedelta(hours=2), "too late")]
-    tree = LexborHTMLParser(charts.draw_lines(times, [charts.Line("lag", [1.0] * 60)], label="lag", marks=marks))
+    tree = LexborHTMLParser(charts.draw_lines(times, [charts.ChartLine("lag", [1.0] * 60)], label="lag", marks=marks))
     titles = [node.text() for node in tree.css(".plot .mark title")]
     assert len(titles) == 2
     assert titles[0].splitlines()[-1] == "and 4 more"
@@ -125,7 +125,9 @@ def test_marks_that_are_too_close_share_a_place() -> None:
 
 def test_columns_are_drawn_upon_each_other() -> None:
     times = [NOW, NOW + timedelta(minutes=1)]
-    drawn = charts.draw_columns(times, [charts.Line("a", [15.0, 0.0]), charts.Line("b", [15.0, 30.0])], label="x")
+    drawn = charts.draw_columns(
+        times, [charts.ChartLine("a", [15.0, 0.0]), charts.ChartLine("b", [15.0, 30.0])], label="x"
+    )
     first, second = [node.attributes["d"] or "" for node in LexborHTMLParser(drawn).css(".plot .column")]
     corners = [re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v-([\d.]+)", path) for path in (first, second)]
     ((low, height),), ((on_top, same), (other_low, twice)) = [

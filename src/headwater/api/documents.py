@@ -8,6 +8,7 @@ from headwater.api.common import ADMIN, Content, attach
 from headwater.app.operations import Operations
 from headwater.core.record import RowId
 from headwater.documents.operations import DocumentDiff, DocumentLeads, DocumentPage
+from headwater.explain.operations import Why
 from headwater.search.operations import LONGEST_QUERY, Hits
 
 _TAG = "reading"
@@ -27,7 +28,7 @@ def add_documents(app: FastAPI, operations: Operations) -> None:
         return await documents.list_page(limit=limit, before=before, source=source)
 
     app.get("/disk", tags=[_TAG])(operations.upkeep.measure_disk)
-    app.get("/why", tags=[_TAG])(operations.why)
+    app.get("/why", tags=[_TAG], response_model=Why)(operations.why)
 
     @app.get("/documents/leads", tags=[_TAG])
     async def list_leads(

@@ -62,8 +62,8 @@ def answer_error(error: HeadwaterError) -> JSONResponse:
 
 
 def answer_database_away(path: str, error: Exception) -> JSONResponse:
-    """Log that the database is away, and make the answer."""
-    log.warning("api.database_away", path=path, error=f"{type(error).__name__}: {error}")
+    """Log that the database is away, and make the answer. The rest of a path may be a secret."""
+    log.warning("api.database_away", path="/".join(path.split("/")[:3]), error=f"{type(error).__name__}: {error}")
     return make_answer(503, Reason.DATABASE_UNREACHABLE, Reason.DATABASE_UNREACHABLE.sentence)
 
 

@@ -19,6 +19,7 @@ _CHECK_SECONDS = 0.5
 _BUSY_SECONDS = 2.0  # a shorter wave of work is over before another process could help
 _QUIET_SECONDS = 60.0
 _MOST = 4
+_LONGEST_WAIT_SECONDS = 60.0
 
 
 def count_processes(setting: int) -> int:
@@ -36,6 +37,8 @@ class FetchProcesses:
         self._busy_since = busy_since
         self._running: list[asyncio.subprocess.Process] = []
         self._last_busy = 0.0
+        self._failures = 0  # processes that ended by themselves, or did not start, since one had to stop
+        self._not_before = 0.0
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Start and stop processes until `stop`. Then stop all."""
@@ -50,13 +53,25 @@ class FetchProcesses:
 
     async def _adapt(self) -> None:
         now, since = asyncio.get_running_loop().time(), self._busy_since()
-        self._running = [process for process in self._running if process.returncode is None]
+        for process in [process for process in self._running if process.returncode is not None]:
+            log.warning("fetch_process.ended", process=process.pid, code=process.returncode)
+            self._running.remove(process)
+            self._wait(now)
         if since is not None and now - since >= _BUSY_SECONDS:
             self._last_busy = now
-            if len(self._running) < self._most:
-                self._running.append(await _start())
+            if len(self._running) < self._most and now >= self._not_before:
+                try:
+                    self._running.append(await _start())
+                except OSError as error:
+                    log.warning("fetch_process.start_failed", error=str(error))
+                    self._wait(now)
         elif self._running and now - self._last_busy >= _QUIET_SECONDS:
             await self._stop(_QUIET_SECONDS)
+
+    def _wait(self, now: float) -> None:
+        """Start no process for a while, which grows with each failure. This process continues to fetch."""
+        self._failures += 1
+        self._not_before = now + min(2.0**self._failures, _LONGEST_WAIT_SECONDS)
 
     async def _stop(self, seconds: float) -> None:
         """Ask all processes to stop. Kill those that have not ended after the time: their leases expire."""
@@ -72,6 +87,7 @@ class FetchProcesses:
                 process.kill()
                 await process.wait()
         self._running = []
+        self._failures = 0
 
 
 async def _start() -> asyncio.subprocess.Process:

@@ -36,7 +36,7 @@ from headwater.core.settings import Settings, markdown, masked
 
 
 @record
-class SettingLine:
+class ConfigLine:
     """A setting, its value, and where the value comes from."""
 
     name: str
@@ -178,7 +178,7 @@ def config(
         return
     loaded = configuration()
     rows = [
-        SettingLine(
+        ConfigLine(
             name=setting.name,
             value=masked(setting, getattr(loaded.settings, setting.name)),
             origin=loaded.origins[setting.name],

@@ -69,7 +69,7 @@ class Form(Enum):
     LONE = auto()  # a run of one character
 
 
-class Word(NamedTuple):
+class SearchWord(NamedTuple):
     """A word of a text: folded, and its place in the text."""
 
     text: str
@@ -87,34 +87,34 @@ def get_configuration(language: str | None) -> str:
     return CONFIGURATIONS.get(language, SIMPLE) if language is not None else CONFIGURATIONS["en"]
 
 
-def split_words(text: str) -> Iterator[Word]:
+def split_words(text: str) -> Iterator[SearchWord]:
     """Yield the words of a text in order. The number of a word, from 1 on, is its position in the index."""
     for run in _RUN.finditer(text.replace("_", " ")):
         found, start = run[0], run.start()
         if found.isascii():
-            yield Word(found[:LONGEST_WORD].lower(), start, run.end())
+            yield SearchWord(found[:LONGEST_WORD].lower(), start, run.end())
         elif not _HAS_UNSPACED.search(found):
             if folded := fold(found):
-                yield Word(folded, start, run.end())
+                yield SearchWord(folded, start, run.end())
         else:
             for piece in _PIECE.finditer(found):
                 yield from _split_piece(piece[0], start + piece.start())
 
 
-def _split_piece(piece: str, start: int) -> Iterator[Word]:
+def _split_piece(piece: str, start: int) -> Iterator[SearchWord]:
     end = start + len(piece)
     if not _HAS_UNSPACED.match(piece):
         if folded := fold(piece):
-            yield Word(folded, start, end)
+            yield SearchWord(folded, start, end)
         return
     characters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", piece).casefold())
     is_same_length = len(characters) == len(piece)
     for number in range(len(characters) - 1):
         place = (start + number, start + number + 2) if is_same_length else (start, end)
-        yield Word(characters[number : number + 2], *place, Form.PAIR)
+        yield SearchWord(characters[number : number + 2], *place, Form.PAIR)
     if characters:
         form = Form.LONE if len(characters) == 1 else Form.LAST
-        yield Word(characters[-1], end - 1 if is_same_length else start, end, form)
+        yield SearchWord(characters[-1], end - 1 if is_same_length else start, end, form)
 
 
 @lru_cache(maxsize=20_000)

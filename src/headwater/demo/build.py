@@ -8,7 +8,7 @@ from zlib import crc32
 
 from headwater.core.dates import bounds
 from headwater.demo.answers import HTML, Answer, Body, whole
-from headwater.demo.content import Story
+from headwater.demo.content import DemoStory
 from headwater.demo.feeds import DemoEntry, news_sitemap, sitemap, sitemap_index
 from headwater.demo.pages import Frame, Sheet, Teaser, article_page, error_page, list_page
 from headwater.demo.plan import Piece, Site
@@ -107,7 +107,7 @@ class _Builder:
     def entry(self, piece: Piece) -> DemoEntry:
         return DemoEntry(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)
 
-    def story(self, piece: Piece) -> Story:
+    def story(self, piece: Piece) -> DemoStory:
         return piece.story(self.seed)
 
     def moments(self, piece: Piece) -> tuple[datetime | None, datetime | None]:

@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class DemoStory:
     """The content of a page, without its HTML."""
 
     headline: str
@@ -60,7 +60,7 @@ class Story:
 
 
 @lru_cache(maxsize=8192)  # a page, its feed and a check of both use the same story
-def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
+def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> DemoStory:
     """Write the story of these arguments."""
     random = Random(f"{seed}/{language}/{topic}/{headline}")  # noqa: S311 - not a secret
     writer = _Writer(_phrases(language), random, headline, "" if language in _WITHOUT_SPACES else " ")
@@ -71,7 +71,7 @@ def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 
         Part(writer.heading(), tuple(body[third : 2 * third])),
         Part(writer.heading(), tuple(body[2 * third :])),
     )
-    return Story(headline, topic, language, writer.fill("{person}"), parts)
+    return DemoStory(headline, topic, language, writer.fill("{person}"), parts)
 
 
 @dataclass(slots=True)

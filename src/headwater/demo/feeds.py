@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from html import escape
 
 from headwater.core.json_values import JsonObject
-from headwater.demo.content import Story, template
+from headwater.demo.content import DemoStory, template
 
 Stamp = Callable[[datetime], str]
 
@@ -22,7 +22,7 @@ class DemoEntry:
     """An entry of a feed or a sitemap. An undated entry has `published` None."""
 
     url: str
-    story: Story
+    story: DemoStory
     published: datetime | None
     updated: datetime | None
     stamp: Stamp

@@ -13,7 +13,7 @@ from datetime import datetime
 from html import escape
 from zlib import crc32
 
-from headwater.demo.content import Story, read_file, template
+from headwater.demo.content import DemoStory, read_file, template
 
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -33,7 +33,7 @@ class Teaser:
     """A link to another story of the site."""
 
     url: str
-    story: Story
+    story: DemoStory
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Sheet:
 
     frame: Frame
     url: str
-    story: Story
+    story: DemoStory
     published: datetime | None
     updated: datetime | None
 
@@ -167,7 +167,7 @@ def _teaser(teaser: Teaser) -> str:
     return f'<div class="teaser">{image}<div><h3>{link}</h3><p>{escape(story.summary)}</p></div></div>'
 
 
-def _body(story: Story) -> str:
+def _body(story: DemoStory) -> str:
     headed = [(f"<h2>{escape(part.heading)}</h2>" if part.heading else "", part.paragraphs) for part in story.parts]
     lines = [line for heading, texts in headed for line in (heading, *(f"<p>{escape(text)}</p>" for text in texts))]
     return "\n".join(filter(None, lines))

@@ -10,7 +10,7 @@ from headwater.core.json_values import JsonObject
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.demo.answers import HTML, Answer, Maker, whole
-from headwater.demo.content import Story, write_story
+from headwater.demo.content import DemoStory, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 
@@ -67,7 +67,7 @@ class Piece:
             return "NEW"
         return "LATEST" if self.updated_days_ago == 0 else None
 
-    def story(self, seed: int) -> Story:
+    def story(self, seed: int) -> DemoStory:
         """Return its story on a web with that seed."""
         return write_story(self.headline, topic=self.topic, language=self.language, seed=seed)
 

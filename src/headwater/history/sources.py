@@ -49,7 +49,7 @@ class Freshness:
 
 
 @record
-class SourceDay:
+class SourceDayHistory:
     """A day (UTC) of a source."""
 
     day: date
@@ -65,7 +65,7 @@ class SourceDay:
 class SourceTrend:
     """The last 30 days of a source that were measured, the oldest first."""
 
-    days: list[SourceDay]
+    days: list[SourceDayHistory]
     freshness: Freshness | None
     """Null: it was not measured yet."""
 
@@ -184,8 +184,8 @@ def _is_quiet(event: SourceEvent) -> bool:
     return event.kind == "poll" and event.text is None and not event.new_items and not event.new_urls
 
 
-def _make_day(row: DayRow) -> SourceDay:
-    return SourceDay(row.day, row.items, row.polls, row.failed_polls, _make_lag(row.total_lags))
+def _make_day(row: DayRow) -> SourceDayHistory:
+    return SourceDayHistory(row.day, row.items, row.polls, row.failed_polls, _make_lag(row.total_lags))
 
 
 def _make_lag(values: list[float] | None) -> Lag | None:

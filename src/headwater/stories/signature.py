@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from headwater.core.search_words import FUNCTION_VERSION as WORDS_VERSION
-from headwater.core.search_words import Form, Word, split_words
+from headwater.core.search_words import Form, SearchWord, split_words
 
 FUNCTION_VERSION = 1000 * WORDS_VERSION + 1
 """Raise it with each change of signatures or of their comparison: the role then makes all stories again."""
@@ -127,7 +127,7 @@ def _hash(word: str) -> int:
     return int.from_bytes(blake2b(word.encode(), digest_size=4).digest())
 
 
-def _weigh(title: str, words: Sequence[Word], lead: str) -> tuple[dict[int, float], set[int]]:
+def _weigh(title: str, words: Sequence[SearchWord], lead: str) -> tuple[dict[int, float], set[int]]:
     """Return the weights of the words of title and lead, and the strong words."""
     common = _read_common_words()
     titles = [word for word in words if _counts(word, common)]
@@ -151,19 +151,19 @@ def _weigh(title: str, words: Sequence[Word], lead: str) -> tuple[dict[int, floa
     return weights, strong
 
 
-def _counts(word: Word, common: Mapping[str, float]) -> bool:
+def _counts(word: SearchWord, common: Mapping[str, float]) -> bool:
     """Return whether a word may distinguish events. Single digits and years do not."""
     if word.form in (Form.LAST, Form.LONE) or common.get(word.text) == 0:
         return False
     return not word.text.isdigit() or (len(word.text) > 1 and not _YEAR.fullmatch(word.text))
 
 
-def _is_title_case(title: str, words: Sequence[Word]) -> bool:
+def _is_title_case(title: str, words: Sequence[SearchWord]) -> bool:
     long = [word for word in words if len(word.text) > _SHORT]
     return sum(title[word.start].isupper() for word in long) > 0.6 * len(long)
 
 
-def _find_names(text: str, words: Sequence[Word]) -> Counter[str]:
+def _find_names(text: str, words: Sequence[SearchWord]) -> Counter[str]:
     """Count how often a word has a capital inside a sentence, less how often it has none."""
     found: Counter[str] = Counter()
     for word in words:

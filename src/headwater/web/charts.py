@@ -32,7 +32,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line of a time chart. A value of None leaves a gap."""
 
     label: str
@@ -79,7 +79,7 @@ def draw_sparkline(values: Sequence[float | None], *, label: str) -> Markup:
 
 
 def draw_columns(
-    times: Sequence[datetime], lines: Sequence[Line], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
+    times: Sequence[datetime], lines: Sequence[ChartLine], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
 ) -> Markup:
     """Return a chart of columns over time, one part of a column upon the other, with a legend and a table."""
     totals = [sum(filter(None, values)) for values in zip(*(line.values for line in lines), strict=True)]
@@ -98,7 +98,7 @@ def draw_columns(
 
 
 def draw_lines(
-    times: Sequence[datetime], lines: Sequence[Line], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
+    times: Sequence[datetime], lines: Sequence[ChartLine], *, label: str, unit: str = "", marks: Sequence[Mark] = ()
 ) -> Markup:
     """Return a chart of lines over time, with a legend, marks of events that may explain a bend, and a table."""
     largest = _round_up(max((value for line in lines for value in line.values if value is not None), default=0))
@@ -122,7 +122,7 @@ class _Scene:
     """The content of a time chart."""
 
     times: Sequence[datetime]
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     largest: float
     marks: Sequence[Mark]
     label: str

@@ -14,7 +14,7 @@ from headwater.app.operations import Operations
 from headwater.core.history import HistoryWindow, Metric
 from headwater.history.operations import History, HistoryMark
 from headwater.history.sources import Lag, SourceHistory, SourceTrend
-from headwater.web.charts import Line, Mark, draw_columns, draw_lines, draw_sparkline
+from headwater.web.charts import ChartLine, Mark, draw_columns, draw_lines, draw_sparkline
 
 Window = Annotated[HistoryWindow, Query()]
 _FEWEST_PARTS = 15
@@ -43,26 +43,26 @@ def _draw_charts(found: History, timezone: str) -> dict[str, Callable[[], Markup
     marks = make_marks(found.marks, zone)
     columns, lines = partial(draw_columns, times, marks=marks), partial(draw_lines, times, marks=marks)
     failed = _add_up(found, *_FAILURES)
-    attempts = [Line("done", _add_up(found, Metric.FETCHED)), Line("failed", failed)]
-    failures = [Line(label, _add_up(found, metric)) for metric, label in _FAILURES.items()]
+    attempts = [ChartLine("done", _add_up(found, Metric.FETCHED)), ChartLine("failed", failed)]
+    failures = [ChartLine(label, _add_up(found, metric)) for metric, label in _FAILURES.items()]
     lag, lag_unit = scale(found.values[Metric.LAG_SECONDS], _SECONDS)
     received, received_unit = scale(_add_up(found, Metric.BYTES), _BYTES)
     documents = _add_up(found, Metric.DOCUMENTS)
     pages = zip(_add_up(found, Metric.PAGES), documents, strict=True)
     known = [None if page is None or new is None else max(0, page - new) for page, new in pages]
-    new = [Line("new documents", documents), Line("other pages", known)]
+    new = [ChartLine("new documents", documents), ChartLine("other pages", known)]
     per_minute = {"unit": "a minute"}
     return {
         "attempts": partial(columns, attempts, label="Attempts", **per_minute),
         "failures": partial(columns, failures, label="Failed attempts by class", **per_minute),
-        "lag": partial(lines, [Line("age of the oldest due URL", lag)], label="Queue lag", unit=lag_unit),
-        "pending": partial(lines, [Line("URLs", found.values[Metric.PENDING])], label="URLs that wait"),
+        "lag": partial(lines, [ChartLine("age of the oldest due URL", lag)], label="Queue lag", unit=lag_unit),
+        "pending": partial(lines, [ChartLine("URLs", found.values[Metric.PENDING])], label="URLs that wait"),
         "pages": partial(columns, new, label="Pages fetched", **per_minute),
         "bytes": partial(
-            columns, [Line("received", received)], label="Bytes of pages", unit=f"{received_unit} a minute"
+            columns, [ChartLine("received", received)], label="Bytes of pages", unit=f"{received_unit} a minute"
         ),
         "handoffs": partial(
-            columns, [Line("hand-offs", _add_up(found, Metric.HANDOFFS))], label="New hand-offs", **per_minute
+            columns, [ChartLine("hand-offs", _add_up(found, Metric.HANDOFFS))], label="New hand-offs", **per_minute
         ),
     }
 
@@ -83,21 +83,21 @@ def draw_source(found: SourceHistory) -> dict[str, Callable[[], Markup]]:
     times = [datetime.combine(day.day, time(), UTC) for day in found.days]
     marks = make_marks(found.marks, ZoneInfo("UTC"))
     polls = [
-        Line("succeeded", [day.polls - day.failed_polls for day in found.days]),
-        Line("failed", [day.failed_polls for day in found.days]),
+        ChartLine("succeeded", [day.polls - day.failed_polls for day in found.days]),
+        ChartLine("failed", [day.failed_polls for day in found.days]),
     ]
     lags = [day.total for day in found.days]
     slow, unit = scale([lag.p95_seconds if lag else None for lag in lags], _SECONDS)
     size = next(size for _, size, name in _SECONDS if name == unit)
     medians = [lag.p50_seconds / size if lag else None for lag in lags]
-    items = [Line("items", [day.items for day in found.days])]
+    items = [ChartLine("items", [day.items for day in found.days])]
     return {
         "published": partial(draw_columns, times, items, label="Items by day of publication (UTC)", marks=marks),
         "polls": partial(draw_columns, times, polls, label="Polls by day (UTC)", marks=marks),
         "lags": partial(
             draw_lines,
             times,
-            [Line("95 % of the items", slow), Line("half of them", medians)],
+            [ChartLine("95 % of the items", slow), ChartLine("half of them", medians)],
             label="From publication to search",
             unit=unit,
             marks=marks,

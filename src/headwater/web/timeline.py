@@ -21,7 +21,7 @@ _NOTE_CHARACTERS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineEvent:
     """An event. Its kind colours its mark. The kind `next` is of an event that has not happened yet."""
 
     at: datetime | None
@@ -31,7 +31,7 @@ class Event:
     """plain, good, warn, bad or next."""
 
 
-def draw_timeline(events: Sequence[Event], *, label: str, zone: tzinfo = UTC) -> Markup:
+def draw_timeline(events: Sequence[TimelineEvent], *, label: str, zone: tzinfo = UTC) -> Markup:
     """Return the picture. Between two events it shows the time that passed."""
     parts = [make_tag("title", label)]
     for number, event in enumerate(events):
@@ -62,7 +62,7 @@ def draw_timeline(events: Sequence[Event], *, label: str, zone: tzinfo = UTC) ->
     return make_tag("svg", *parts, class_="way", viewBox=f"0 0 {_WIDTH} {height}", role="img", aria_label=label)
 
 
-def _is_same_day(events: Sequence[Event], number: int, zone: tzinfo) -> bool:
+def _is_same_day(events: Sequence[TimelineEvent], number: int, zone: tzinfo) -> bool:
     """Return whether an event is on the day of the event before it, so that its time is enough."""
     before = next((one.at for one in reversed(events[:number]) if one.at), None)
     at = events[number].at

@@ -12,7 +12,7 @@ from headwater.core.reasons import Reason, ReasonClass
 from headwater.explain.operations import Why
 from headwater.explain.report import FETCHING
 from headwater.web.texts import query_string, size
-from headwater.web.timeline import Event
+from headwater.web.timeline import TimelineEvent
 from headwater.web.view import View
 
 _LONGEST_URL = 4000
@@ -66,18 +66,18 @@ def add_pages(app: FastAPI, view: View) -> None:
         return view.redirect(request, "/why" + query_string(url=url), notice)
 
 
-def list_events(why: Why) -> list[Event]:
+def list_events(why: Why) -> list[TimelineEvent]:
     """Return the events of a URL in their order, and last the next step."""
-    found = Event(
+    found = TimelineEvent(
         why.discovered_at, _ORIGINS[why.origin].format(why.source), f"from {why.came_from}" if why.came_from else ""
     )
     events = [
-        Event(sighting.first_seen_at, f"Seen by {sighting.source}", sighting.title or "")
+        TimelineEvent(sighting.first_seen_at, f"Seen by {sighting.source}", sighting.title or "")
         for sighting in why.sightings
         if sighting.first_seen_at > why.discovered_at
     ][:_MOST_SIGHTINGS]
     events += [
-        Event(
+        TimelineEvent(
             fetch.finished_at,
             f"Attempt {fetch.attempt}: {fetch.reason.replace('_', ' ')}",
             _describe_answer(fetch.http_status, fetch.body_bytes, fetch.elapsed_ms) or fetch.reason.sentence,
@@ -86,9 +86,9 @@ def list_events(why: Why) -> list[Event]:
         for fetch in why.fetches[-_MOST_FETCHES:]
     ]
     if why.document:
-        events.append(Event(why.document.fetched_at, f"Document {why.document.id}", why.document.title, "good"))
+        events.append(TimelineEvent(why.document.fetched_at, f"Document {why.document.id}", why.document.title, "good"))
     events += [
-        Event(
+        TimelineEvent(
             handoff.updated_at,
             f"Hand-off {handoff.status}",
             handoff.reason.sentence,
@@ -97,7 +97,7 @@ def list_events(why: Why) -> list[Event]:
         for handoff in why.handoffs[:_MOST_HANDOFFS]
     ]
     events += [
-        Event(
+        TimelineEvent(
             job.settled_at,
             f"Job {job.status}",
             job.reason.sentence if job.reason else "",
@@ -119,11 +119,11 @@ def _describe_answer(status: int | None, body_bytes: int | None, elapsed_ms: int
     return f"answer {status}, {size(body_bytes or 0)} in {elapsed_ms or 0} ms"
 
 
-def _describe_next(why: Why) -> Event:
+def _describe_next(why: Why) -> TimelineEvent:
     if why.status == FETCHING:
-        return Event(why.asked_at, "A worker fetches the page now", "", "next")
+        return TimelineEvent(why.asked_at, "A worker fetches the page now", "", "next")
     if why.next_at:
-        return Event(why.next_at, "Next fetch, at the earliest", "", "next")
+        return TimelineEvent(why.next_at, "Next fetch, at the earliest", "", "next")
     if why.queued:
-        return Event(None, "Waits for its turn", why.lines[-1].text if why.lines else "", "next")
-    return Event(None, "Nothing more happens by itself", why.reason.sentence if why.reason else "", "next")
+        return TimelineEvent(None, "Waits for its turn", why.lines[-1].text if why.lines else "", "next")
+    return TimelineEvent(None, "Nothing more happens by itself", why.reason.sentence if why.reason else "", "next")

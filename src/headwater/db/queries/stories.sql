@@ -10,7 +10,9 @@ SELECT position, version FROM story_state
 UPDATE story_state SET position = $1
 
 -- name: forget_stories
-TRUNCATE story_documents, story_keys
+-- TRUNCATE would also empty the tables for a backup that has begun to read.
+WITH keys AS (DELETE FROM story_keys)
+DELETE FROM story_documents
 
 -- name: begin_stories
 -- The role makes all stories again. $1 version

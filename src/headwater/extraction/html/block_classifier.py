@@ -98,7 +98,7 @@ class PageFeatures:
         self._layout = PageLayout(blocks, elements)
         self._first, self._last = _extent(blocks, self.positions)
 
-    def position_features(self, position: "Position") -> list[str]:
+    def position_features(self, position: "BlockPosition") -> list[str]:
         """Return the features of a position."""
         return self._tree.features(position)
 
@@ -126,7 +126,7 @@ class PageFeatures:
 
 
 @dataclass(slots=True, eq=False)
-class Position:
+class BlockPosition:
     """The position that blocks share if their elements are the same or alike."""
 
     words: frozenset[str]  # in the names of the element and its ancestors below the container
@@ -143,9 +143,9 @@ class _Positions:
         self._page_prose = elements[0].prose or 1
         self._weights = weights
         self._branch_features: dict[Element, list[str]] = {}
-        self._positions: list[Position] = []
+        self._positions: list[BlockPosition] = []
         around = set(container.ancestors())
-        alike: dict[tuple[Position | None, frozenset[str], int], Position] = {}
+        alike: dict[tuple[BlockPosition | None, frozenset[str], int], BlockPosition] = {}
         for element in elements:  # parents come before their children
             share = bisect_right(_SHARES, element.prose / self._container_prose) if element.prose else 0
             above = self._positions[element.parent.order] if element.parent else None
@@ -154,25 +154,25 @@ class _Positions:
                 position = alike[key]
             elif above is None or element in around:
                 # The names of the container and its ancestors are the same for all blocks.
-                position = Position(_NO_WORDS, None, "in" if element is container else "out", share, 0)
+                position = BlockPosition(_NO_WORDS, None, "in" if element is container else "out", share, 0)
             elif above.branch is None:
                 position = self._below(above, element, element, share)
             else:
                 alike[key] = position = self._below(above, element, above.branch, share)
             self._positions.append(position)
 
-    def __getitem__(self, element: Element) -> Position:
+    def __getitem__(self, element: Element) -> BlockPosition:
         return self._positions[element.order]
 
-    def _below(self, above: Position, element: Element, branch: Element, share: int) -> Position:
+    def _below(self, above: BlockPosition, element: Element, branch: Element, share: int) -> BlockPosition:
         words, score, names = above.words, above.words_score, element.names
         if not names <= words:
             weights = self._weights
             score += sum([weights.get(word, 0) for word in names if word not in words])
             words |= names
-        return Position(words, branch, above.inside, share, score)
+        return BlockPosition(words, branch, above.inside, share, score)
 
-    def features(self, position: Position) -> list[str]:
+    def features(self, position: BlockPosition) -> list[str]:
         features = [f"own:{position.share}:{position.inside}"]
         if (branch := position.branch) is not None:
             if branch not in self._branch_features:
@@ -247,7 +247,7 @@ def _is_article(element: Element) -> bool:
     return element.tag in ("article", "main") or any(names <= element.names for names in _ARTICLE_NAMES)
 
 
-def _extent(blocks: list[Block], positions: list[Position]) -> tuple[int, int]:
+def _extent(blocks: list[Block], positions: list[BlockPosition]) -> tuple[int, int]:
     prose = [number for number, block in enumerate(blocks) if block.is_prose and positions[number].inside == "in"]
     return (prose[0], prose[-1]) if prose else (0, len(blocks))
 

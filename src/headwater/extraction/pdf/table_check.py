@@ -20,7 +20,7 @@ _RAGGED = 0.1  # of the cells of a table without figures
 _OVER_BORDER = 1.0  # points
 
 
-class Extent(Protocol):
+class HasExtent(Protocol):
     """Something with a left and a right side: a column, or a piece of a line."""
 
     @property
@@ -30,7 +30,10 @@ class Extent(Protocol):
 
 
 def find_flaw(
-    head: Sequence[str], body: Sequence[Sequence[str]], columns: Sequence[Extent], pieces: Sequence[tuple[Extent, str]]
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    columns: Sequence[HasExtent],
+    pieces: Sequence[tuple[HasExtent, str]],
 ) -> str:
     """Return why the cells may be wrong, or an empty text. `pieces` are the parts of the lines of the body."""
     of_figures = [number for number in range(1, len(head)) if _is_of_figures([row[number] for row in body])]
@@ -66,13 +69,9 @@ def _find_period(head: Sequence[str]) -> int:
 
 
 def is_row_of_figures(cells: Sequence[str]) -> bool:
-    """Return whether most cells after the first are figures, so that a row is no head. Years and counts may be one."""
+    """Return whether most cells after the first are figures, so that a row is no head. Years may be heads."""
     filled = [cell for cell in cells[1:] if cell]
     figures = [cell for cell in filled if _has_digit(cell) and _is_figures(cell) and not YEAR.fullmatch(cell)]
-    if len(figures) > 2 and all(figure.isdecimal() for figure in figures):
-        first = int(figures[0])
-        if [int(figure) for figure in figures] == list(range(first, first + len(figures))):
-            return False
     return len(figures) * 2 > len(filled)
 
 
@@ -109,7 +108,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _is_misplaced(piece: Extent, text: str, columns: Sequence[Extent]) -> bool:
+def _is_misplaced(piece: HasExtent, text: str, columns: Sequence[HasExtent]) -> bool:
     """Return whether a piece is in no column, or a figure in two."""
     shared = [min(piece.x1, column.x1) - max(piece.x0, column.x0) for column in columns]
     if max(shared) <= 0:
