@@ -89,6 +89,7 @@ async def test_an_alarm_is_sent_once_and_once_more_when_it_is_over(harness: AppH
         await fail_since(harness, 2 * HOUR)
         for _ in range(2):
             assert await check(harness) == [("source_failing", "news.test")]
+        assert 'headwater_alarms_open{kind="source_failing"} 1.0' in (await harness.operations.measure()).decode()
         for name in ("mail", "service", "hook"):
             await deliver_all(harness, name)
         await harness.execute("UPDATE poll_state SET consecutive_errors = 0, last_error = NULL, failing_since = NULL")

@@ -1,5 +1,6 @@
 """The metrics for Prometheus: counters of this process, and gauges that are set before they are shown."""
 
+import collections
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -13,6 +14,7 @@ from headwater.core.poll import PollResult
 from headwater.db.changes import SendResult, Webhook
 from headwater.frontier.claim import Finish
 from headwater.handoff.operations import Backlog
+from headwater.notify.alarms import Alarm, AlarmKind
 from headwater.search.operations import IndexStatus
 
 
@@ -38,6 +40,7 @@ class Metrics:
         self._behind = gauge("headwater_webhook_behind_seconds", age_of_change, ["webhook"])
         self._index = gauge("headwater_index_changes", "Waiting and parked changes of the search index.", ["status"])
         self._stories = gauge("headwater_story_changes", "Changes that are not in stories yet.", ["status"])
+        self._alarms = gauge("headwater_alarms_open", "Open alarms, by kind.", ["kind"])
         self._jobs = gauge("headwater_jobs", "Queued and failed jobs.", ["status"])
         self._handoffs_waiting = gauge("headwater_handoffs_waiting", "Waiting hand-offs.")
         age_of_handoff = "Age of the oldest waiting hand-off."
@@ -75,6 +78,14 @@ class Metrics:
         self._stories.clear()
         if waiting is not None:
             self._stories.labels("waiting").set(waiting)
+
+    def set_alarm_gauges(self, alarms: Iterable[Alarm] | None) -> None:
+        """Set the gauges of open alarms. Without a list they are removed."""
+        self._alarms.clear()
+        if alarms is not None:
+            counts = collections.Counter(one.kind for one in alarms)
+            for kind in AlarmKind:
+                self._alarms.labels(kind).set(counts[kind])
 
     def set_index_gauges(self, status: IndexStatus | None) -> None:
         """Set the gauges of the search index. Without a status they are removed."""

@@ -50,14 +50,16 @@ class Operations(LocalOperations):
 
     async def measure(self) -> bytes:
         """Return the metrics. Gauges of the database are left out while it is away."""
-        urls, webhooks, backlog, index, story_changes = {}, [], None, None, None
+        urls, webhooks, backlog, index, story_changes, alarms = {}, [], None, None, None, None
         with contextlib.suppress(*AWAY):
             async with asyncio.timeout(_METRICS_TIMEOUT_SECONDS):
                 stats, waiting = await self.frontier.get_stats(), await self.webhooks.list_webhooks()
                 urls, webhooks, backlog = stats.urls, waiting, await self.handoffs.count_backlog()
                 index = await self.search.get_index() if self.settings.search_url else None
                 story_changes = await self.stories.count_waiting()
+                alarms = (await self.alarms.list_alarms(only_open=True, limit=500)).alarms
         self.metrics.set_index_gauges(index)
         self.metrics.set_story_gauge(story_changes)
+        self.metrics.set_alarm_gauges(alarms)
         self.metrics.set_gauges(urls, webhooks, backlog, self.runtime.context.clock.now())
         return self.metrics.render()
