@@ -1,5 +1,8 @@
 """Save a picture of each page of the demo into docs/img: python -m tools.screenshots [NAME...]."""
 
+import asyncio
+import contextlib
+import hashlib
 import json
 import re
 import signal
@@ -11,10 +14,12 @@ import urllib.request
 from io import BytesIO
 from pathlib import Path
 
+import asyncpg
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 from headwater.browser.chromium import find_program
+from headwater.db.embedded.server import open_server
 
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
 WIDTHS = {1280: 860, 390: 844}
@@ -25,6 +30,7 @@ PAGES = {
     "today": "/ui/today",
     "since": "/ui/since",
     "document": "/ui/documents/{document}",
+    "diff": "/ui/documents/{document}/diff",
     "search": "/ui/search?q=flood",
     "why": "/ui/why?url=http://canal.demo.test/news/barges-wait-for-water",
     "sources": "/ui/sources",
@@ -57,7 +63,9 @@ def save_pictures(names: list[str]) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
             try:
                 base = _read_address(demo)
-                _wait_for_history(base)
+                if "frontier" in names:
+                    _wait_for_history(base)
+                asyncio.run(_add_revision(Path(folder)))
                 token = (Path(folder) / "api-token").read_text(encoding="ascii").strip()
                 with sync_playwright() as playwright:
                     browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -75,6 +83,34 @@ def _read_address(demo: subprocess.Popen[str]) -> str:
         if found := re.match(r"Headwater listens on (\S+) ", line):
             return found[1]
     raise SystemExit("The demo ended before it served its pages.")
+
+
+# The small web of the demo never changes, so an earlier text of its document is added. These words differed in it.
+_EARLIER = {"first full test": "second partial test", "Wend": "river", "morning": "afternoon", " on ": " near "}
+_REVISE = """
+WITH revised AS (UPDATE documents SET revision = 2 WHERE title = $1 AND revision = 1 RETURNING *)
+INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
+SELECT id, 1, $2, $3, raw_hash, fetched_at - interval '1 day', fetched_at FROM revised
+"""
+_ADD_TEXT = "INSERT INTO texts (content_hash, body, first_seen_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING"
+
+
+async def _add_revision(folder: Path) -> None:
+    with contextlib.closing(open_server(folder)) as server:
+        connection = await asyncpg.connect(server.dsn)
+        try:
+            find = "SELECT body FROM documents JOIN texts USING (content_hash) WHERE title = $1"
+            text: str = await connection.fetchval(find, _DOCUMENT)
+            title = _DOCUMENT
+            for new, old in _EARLIER.items():
+                text, title = text.replace(new, old), title.replace(new, old)
+            paragraphs = text.split("\n\n")
+            text = "\n\n".join([*paragraphs[:-1], "The council publishes the dates of the next tests on Friday."])
+            digest = hashlib.sha256(text.encode()).digest()
+            await connection.execute(_ADD_TEXT, digest, text)
+            await connection.execute(_REVISE, _DOCUMENT, digest, title)
+        finally:
+            await connection.close()
 
 
 def _wait_for_history(base: str) -> None:
