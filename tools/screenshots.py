@@ -86,13 +86,13 @@ def _read_address(demo: subprocess.Popen[str]) -> str:
 
 
 # The small web of the demo never changes, so an earlier text of its document is added. These words differed in it.
-_EARLIER = {"first full test": "second partial test", "Wend": "river", "morning": "afternoon", " on ": " near "}
+_EARLIER = {"first full test": "first partial test", "75 addresses": "60 addresses", "six inches": "four inches"}
 _REVISE = """
 WITH revised AS (UPDATE documents SET revision = 2 WHERE title = $1 AND revision = 1 RETURNING *)
 INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
 SELECT id, 1, $2, $3, raw_hash, fetched_at - interval '1 day', fetched_at FROM revised
 """
-_ADD_TEXT = "INSERT INTO texts (content_hash, body, first_seen_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING"
+_ADD_TEXT = "INSERT INTO texts (content_hash, body, first_seen_at) VALUES ($1, $2, now() - interval '1 day')"
 
 
 async def _add_revision(folder: Path) -> None:
