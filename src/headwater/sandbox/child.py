@@ -31,6 +31,7 @@ READY = b"!"
 _ALARM_GRACE_SECONDS = 2.0  # after its time limit a child ends itself, if the program did not kill it
 _MESSAGE_CHARACTERS = 500
 _OPEN_FILES = 32
+_GARBAGE = (50_000, 20, 100)  # a page makes many objects and few cycles; searching for those took 5 % of the time
 # The exit codes of C code without memory: pdfium aborts, the C library exits. Another cause, such as a failed
 # assertion, has the same codes, but memory is the usual cause for parsers of hostile files.
 _NO_MEMORY_CODES = frozenset({-signal.SIGABRT, 127})
@@ -62,6 +63,7 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
     confinement.finish()
     gc.collect()
     gc.freeze()  # memory pages stay shared with the children
+    gc.set_threshold(*_GARBAGE)
     gc.enable()
     children: Children = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(children))
