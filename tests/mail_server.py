@@ -22,6 +22,10 @@ class MailServer:
     tls: ssl.SSLContext | None = None  # offered by STARTTLS
     accepted: list[EmailMessage] = field(default_factory=list)
     was_encrypted: list[bool] = field(default_factory=list)
+    held: str = ""  # a command that gets no answer until `released`
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)  # the held command
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    given_up: asyncio.Event = field(default_factory=asyncio.Event)  # by a client whose command was held
     port: int = 0
 
     async def __aenter__(self) -> Self:
@@ -57,7 +61,15 @@ class MailServer:
             found[mail["To"]].setdefault(mail["Message-ID"], mail)
         return {to: list(mails.values()) for to, mails in found.items()}
 
+    async def handle_RCPT(  # noqa: N802 - of the library
+        self, server: Any, session: Any, envelope: Any, address: str, options: list[str]
+    ) -> str:
+        await self._hold("RCPT")
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - of the library
+        await self._hold("DATA")
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer.startswith("2"):
             parsed = email.message_from_bytes(envelope.content, policy=default)
@@ -65,6 +77,15 @@ class MailServer:
             self.accepted.append(parsed)
             self.was_encrypted.append(session.ssl is not None)
         return answer
+
+    async def _hold(self, command: str) -> None:
+        if command == self.held:
+            self.arrived.set()
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self.given_up.set()
+                raise
 
     def _authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
         assert isinstance(data, LoginPassword)

@@ -135,9 +135,8 @@ def _make_sender(context: DatabaseContext, client: "HttpClient") -> ReceiverSend
     webhooks = WebhookSender(
         client, context.clock, user_agent=user_agent(settings), lease_seconds=settings.lease_seconds
     )
-    seconds = webhooks.longest.total_seconds()
-    services = ServiceClient(_make_guard(settings), seconds)
-    return ReceiverSender(webhooks, MailClient(settings.smtp_url, seconds), services, settings.smtp_from, context.clock)
+    services = ServiceClient(_make_guard(settings), webhooks.longest().total_seconds())
+    return ReceiverSender(webhooks, MailClient(settings.smtp_url), services, settings.smtp_from, context.clock)
 
 
 def _make_guard(settings: Settings) -> AddressGuard:

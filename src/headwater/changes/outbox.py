@@ -21,7 +21,16 @@ from headwater.core.lease import Lease
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import changes
-from headwater.db.changes import Change, ClaimedDelivery, DeliveryStatus, Message, Receiver, SendResult, Settlement
+from headwater.db.changes import (
+    Change,
+    ClaimedDelivery,
+    DeliveryStatus,
+    Message,
+    Receiver,
+    ReceiverKind,
+    SendResult,
+    Settlement,
+)
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, Connection
 
@@ -38,9 +47,8 @@ _REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD, Re
 class Sender(Protocol):
     """Sends deliveries."""
 
-    @property
-    def longest(self) -> timedelta:
-        """The longest time that one attempt takes."""
+    def longest(self, kind: ReceiverKind, /) -> timedelta:
+        """Return the longest time that one attempt takes."""
 
     async def send(
         self,
@@ -83,15 +91,23 @@ class Outbox:
         is_behind = await changes.fan_out(connection, locked, now)
         until = now + timedelta(seconds=self.context.settings.lease_seconds)
         lease = Lease(self.context.holder, uuid4(), until, 0)
-        failing = FAILURES_BEFORE_A_PAUSE
-        return await changes.claim_deliveries(connection, locked, lease, now, failing=failing, limit=limit), is_behind
+        claimed = await changes.claim_deliveries(
+            connection,
+            locked,
+            lease,
+            now,
+            mail_until=until + self.sender.longest(ReceiverKind.EMAIL),
+            failing=FAILURES_BEFORE_A_PAUSE,
+            limit=limit,
+        )
+        return claimed, is_behind
 
     async def deliver(self, delivery: ClaimedDelivery) -> SendResult:
         """Send a delivery and save the result; raise LeaseLost if another process holds it now."""
 
         async def permit() -> None:
             """Refuse to send if the send could outlast the lease and overtake a later one."""
-            if self.context.clock.now() + self.sender.longest >= delivery.lease.until:
+            if self.context.clock.now() + self.sender.longest(delivery.receiver.kind) >= delivery.lease.until:
                 raise _lease_lost(delivery)
 
         result = await self.sender.send(delivery.receiver, delivery.id, delivery.message, permit)

@@ -16,7 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
-from headwater.db.changes import Message, Receiver, SendResult
+from headwater.db.changes import Message, Receiver, ReceiverKind, SendResult
 from headwater.http.responses import reason_of_status
 
 if TYPE_CHECKING:
@@ -35,8 +35,12 @@ class WebhookSender:
         self._clock = clock
         self._user_agent = user_agent
         seconds = min(LONGEST_SECONDS, lease_seconds / 2)  # ends well before another process may send it again
-        self.longest = timedelta(seconds=seconds)
+        self._longest = timedelta(seconds=seconds)
         self._limits = Limits(read_seconds=seconds, total_seconds=seconds, body_bytes=_RESPONSE_BYTES, cut=True)
+
+    def longest(self, _kind: ReceiverKind = ReceiverKind.WEBHOOK) -> timedelta:
+        """Return the longest time that one attempt takes."""
+        return self._longest
 
     async def send(
         self, receiver: Receiver, delivery_id: UUID, message: Message, permit: "Permit | None" = None

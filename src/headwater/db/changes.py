@@ -369,11 +369,20 @@ async def fan_out(connection: Connection, webhook_ids: Collection[int], now: dat
 
 
 async def claim_deliveries(
-    connection: Connection, webhook_ids: Collection[int], lease: Lease, now: datetime, *, failing: int, limit: int
+    connection: Connection,
+    webhook_ids: Collection[int],
+    lease: Lease,
+    now: datetime,
+    *,
+    mail_until: datetime,
+    failing: int,
+    limit: int,
 ) -> list[ClaimedDelivery]:
-    """Claim the oldest due delivery of each document; the webhooks must be locked."""
+    """Claim the oldest due delivery of each document; the webhooks must be locked. Mails have a longer lease."""
     holder = (lease.holder, lease.token, lease.until)
-    rows = await connection.fetch(query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit)
+    rows = await connection.fetch(
+        query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit, mail_until
+    )
     positions = [row["position"] for row in rows]
     found: dict[int, Message] = {**await read_changes(connection, positions)} if rows else {}
     if any(row["event"] == Event.ALARM for row in rows):

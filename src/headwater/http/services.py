@@ -5,18 +5,18 @@ here by one that connects only to addresses that the guard allows, also after a 
 HTTP, or that reads files, is refused.
 """
 
-import asyncio
 import logging
 import socket
 import sys
 import warnings
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import ExchangeFailed, InvalidURL
 from headwater.core.reasons import Reason
+from headwater.http.blocking import Connections, run_exchange
 from headwater.http.guard import AddressGuard, AddressRefused
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class _Attempt:
     """The connections of one message."""
 
     guard: AddressGuard
+    connections: Connections = field(default_factory=Connections)
     refusal: str = ""
 
 
@@ -51,8 +52,9 @@ class ServiceClient:
         attempt = _Attempt(self.guard)
         _attempt.set(attempt)
         try:
-            async with asyncio.timeout(self.seconds):
-                is_sent = await asyncio.to_thread(service.notify, body=text, title=title)
+            is_sent = await run_exchange(
+                lambda: service.notify(body=text, title=title), attempt.connections, self.seconds
+            )
         except TimeoutError:
             raise ExchangeFailed("The service took too long.", reason=Reason.TIMEOUT) from None
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its text may have the secret
@@ -113,22 +115,10 @@ def _connect(
     socket_options: Any = (),
 ) -> socket.socket:
     """Connect to the first address of a host that the guard allows and that answers."""
-    host, port = address
-    attempt = _attempt.get()
-    failure: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, found in socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM):
-        opened = socket.socket(family, kind, protocol)
-        try:
-            attempt.guard.check(str(found[0]))
-            for option in socket_options or ():
-                opened.setsockopt(*option)
-            opened.settimeout(timeout if isinstance(timeout, int | float) else _CONNECT_SECONDS)
-            opened.connect(found)
-        except OSError as error:
-            opened.close()
-            failure = error
-        else:
-            return opened
-    if isinstance(failure, AddressRefused):
-        attempt.refusal = str(failure)
-    raise failure
+    attempt, seconds = _attempt.get(), timeout if isinstance(timeout, int | float) else _CONNECT_SECONDS
+    try:
+        host, port = address
+        return attempt.connections.open(host.strip("[]"), port, seconds, attempt.guard.check, socket_options or ())
+    except AddressRefused as error:
+        attempt.refusal = str(error)
+        raise

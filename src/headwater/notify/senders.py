@@ -35,10 +35,9 @@ class ReceiverSender:
     mail_from: str
     clock: Clock
 
-    @property
-    def longest(self) -> timedelta:
-        """The longest time that one attempt takes."""
-        return self.webhooks.longest
+    def longest(self, kind: ReceiverKind) -> timedelta:
+        """Return the longest time that one attempt takes."""
+        return self.mail.longest if kind is ReceiverKind.EMAIL else self.webhooks.longest(kind)
 
     async def send(
         self, receiver: Receiver, delivery_id: UUID, message: Message, permit: Permit | None = None
