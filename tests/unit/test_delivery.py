@@ -1,5 +1,6 @@
 """The decision after an attempt to deliver (spec 4.4), and the signature of a delivery (spec 8.5)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -12,6 +13,7 @@ from headwater.changes.webhooks import classify_status, format_secret, sign
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.db.changes import Change, ClaimedDelivery, DeliveryStatus, Event, FailedJob, Receiver, SendResult
+from headwater.db.messages import AlarmKind, AlarmMessage
 
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 ANY_ANSWER = st.sampled_from([classify_status(status) for status in range(100, 600)] + list(Reason))
@@ -100,6 +102,15 @@ def test_a_delivery_is_given_up_only_if_others_are_taken(
     settled = settle(failing, SendResult(Reason.HTTP_5XX, 1, 500), NOON, base_seconds=60, chance=0)
     assert settled.status is ends
     assert (settled.reason is Reason.MAX_RETRIES) == (ends is DeliveryStatus.PARKED)
+
+
+@pytest.mark.parametrize(("attempts", "ends"), [(MOST_ATTEMPTS, "parked"), (MOST_ATTEMPTS - 1, "pending")])
+@pytest.mark.parametrize("reason", [Reason.NETWORK, Reason.TIMEOUT, Reason.MAIL_DEFERRED])
+def test_an_alarm_is_given_up_though_no_other_was_taken(attempts: int, ends: str, reason: Reason) -> None:
+    """Later alarms and digests wait for it."""
+    alarm = AlarmMessage("alarm", "began", AlarmKind.DISK_LOW, "here", "Full.", NOON, None)
+    failing = replace(delivery(attempts=attempts, failing=NOON), message=alarm)
+    assert settle(failing, SendResult(reason, 1), NOON, base_seconds=60, chance=0).status == ends
 
 
 @pytest.mark.parametrize("reason", [Reason.OFFLINE, Reason.INTERNAL])

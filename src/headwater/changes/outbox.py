@@ -2,7 +2,7 @@
 
 A delivery that the receiver refuses is parked. Any other failure is tried again, because the receiver or this machine
 may recover. If a receiver accepts nothing, the outbox keeps its deliveries and tries less often. A delivery that keeps
-failing while others succeed is parked.
+failing while others succeed is parked. A digest or an alarm that keeps failing is parked too: later ones wait for it.
 """
 
 import asyncio
@@ -153,9 +153,14 @@ def _wait(times: int, base_seconds: float, chance: float) -> timedelta:
 
 
 def _is_hopeless(delivery: ClaimedDelivery) -> bool:
-    """Return whether it used all attempts while the receiver took others, so that the receiver is not down."""
+    """Return whether it used all attempts while the receiver took others, so that the receiver is not down.
+
+    A digest or an alarm makes all later ones wait, so its attempts alone decide.
+    """
+    if delivery.lease.attempts < MOST_ATTEMPTS:
+        return False
     taken, failing = delivery.delivered_at, delivery.failing_since
-    return delivery.lease.attempts >= MOST_ATTEMPTS and taken is not None and failing is not None and taken > failing
+    return not isinstance(delivery.message, Change) or (taken is not None and failing is not None and taken > failing)
 
 
 def _lease_lost(delivery: ClaimedDelivery) -> LeaseLost:
