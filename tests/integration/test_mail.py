@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from headwater.core.reasons import Reason
+from headwater.core.setting_values import smtp_url
 from headwater.http.mail import MailClient
 from headwater.notify.senders import write_mail
 from headwater.notify.texts import write_test
@@ -44,6 +45,18 @@ async def test_a_timeout_ends_the_connection(mail: MailServer, monkeypatch: pyte
         await make_client(mail, answer_seconds=0).send(MAIL)
     await asyncio.wait_for(mail.given_up.wait(), 10)
     assert mail.accepted == []
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+async def test_a_login_that_cannot_be_sent_is_a_refused_login() -> None:
+    """Such a setting is refused too."""
+    async with MailServer(login=("me", "x")) as server:
+        with refused(Reason.MAIL_DEFERRED):
+            await MailClient(f"smtp+plain://me:p%C3%A4ss@127.0.0.1:{server.port}").send(MAIL)
+    for user in ("me:p%C3%A4ss", "me:pässwort", "m%FF:x"):
+        with pytest.raises(ValueError, match="ASCII"):
+            smtp_url(f"smtp://{user}@mail.example")
+    assert smtp_url("smtp://me:p%40ss@mail.example")
 
 
 async def test_a_stop_ends_the_connection(mail: MailServer) -> None:

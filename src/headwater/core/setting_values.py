@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headwater.core.access import check_token
 from headwater.core.dates import check_timezone
@@ -121,6 +121,8 @@ def smtp_url(raw: object) -> str:
         is_valid = parts.scheme in ("smtp", "smtps", "smtp+plain") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         is_valid = False
+    if is_valid and not unquote(f"{parts.username or ''}{parts.password or ''}").isascii():
+        raise ValueError("must have a user and a password in ASCII")
     if not is_valid or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("must be as smtp://user:password@host:587, with @ in a password as %40 and / as %2F")
     return value

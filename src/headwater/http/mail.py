@@ -55,6 +55,9 @@ class MailClient:
         except (smtplib.SMTPException, OSError) as error:
             what = "The connection to the mail server failed"
             raise ExchangeFailed(f"{what}: {type(error).__name__}.", reason=Reason.NETWORK) from None
+        except ValueError:  # UnicodeError too; its text may have the password
+            what = "The mail or the login has characters that the server cannot get."
+            raise ExchangeFailed(what, reason=Reason.MAIL_DEFERRED) from None
 
     def _connect(self, own_name: str, connections: Connections) -> smtplib.SMTP:
         parts = urlsplit(self.url)
