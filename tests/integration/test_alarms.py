@@ -11,6 +11,7 @@ from headwater.app.roles import run_roles
 from headwater.changes.operations import NewWebhook
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db import changes
 from headwater.db.alarms import ExtractionSums
 from headwater.notify import alarms
 from headwater.notify.alarms import AlarmRole
@@ -220,6 +221,40 @@ def test_drift_is_a_large_difference_from_the_past() -> None:
     assert not can_compare(PAST, same._replace(documents=19))
     assert not can_compare(PAST._replace(documents=49), same)
     assert not can_compare(None, same)
+
+
+async def test_a_parked_alarm_keeps_no_later_ones_in_the_log(harness: AppHarness) -> None:
+    async with ReceiverServer() as receiver:
+        receiver.behaviours["hook"] = [410, 200]
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook"), ["alarm"]))
+        await add_source(harness)
+        for failing in (True, False, True):
+            if failing:
+                await fail_since(harness, 2 * HOUR)
+            else:
+                await harness.execute("UPDATE poll_state SET consecutive_errors = 0, failing_since = NULL")
+            await check(harness)
+            await deliver_all(harness, "hook")
+    database, now = harness.runtime.context.database, harness.runtime.context.clock.now()
+    await database.transact(changes.prune_deliveries, now + HOUR)
+    found = (await harness.operations.webhooks.list_deliveries("hook")).deliveries
+    assert [one.status for one in found] == ["parked"]
+
+
+async def test_a_parked_alarm_that_is_over_since_is_not_sent_again(harness: AppHarness) -> None:
+    async with ReceiverServer() as receiver:
+        receiver.behaviours["hook"] = [410, 410, 200]
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook"), ["alarm"]))
+        await add_source(harness)
+        await fail_since(harness, 2 * HOUR)
+        await check(harness)
+        await harness.execute("UPDATE poll_state SET last_new_at = now() - interval '40 days'")
+        await harness.execute("UPDATE poll_state SET consecutive_errors = 0, failing_since = NULL")
+        assert await check(harness) == [("source_silent", "news.test")]
+        await deliver_all(harness, "hook")
+    retried = await harness.operations.webhooks.retry_parked("hook", None)
+    statuses = [one.status for one in (await harness.operations.webhooks.list_deliveries("hook")).deliveries]
+    assert (retried.queued, retried.superseded) == (1, 1), statuses
 
 
 async def test_one_process_checks_at_a_time(harness: AppHarness) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.maintenance import rescue_expired
+from headwater.changes.outbox import MOST_ATTEMPTS
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.http import services
@@ -228,6 +229,52 @@ async def test_documents_of_a_story_are_one_item(harness: AppHarness, mail: Mail
     assert html.count("Also <a") == plain.count("\n  Also ") == 1
 
 
+async def test_a_mail_that_always_fails_is_parked_and_blocks_no_later_digest(
+    harness: AppHarness, mail: MailServer
+) -> None:
+    mail.answers[:] = ["451 Come back later"]
+    await watch(harness)
+    await harness.fetch("http://en.test/river")
+    await make_digests(harness)
+    await harness.execute("UPDATE deliveries SET attempts = $1", MOST_ATTEMPTS - 1)
+    await until_delivered(harness)
+    (parked,) = (await harness.operations.webhooks.list_deliveries("reader")).deliveries
+    assert (parked.status, parked.reason) == ("parked", Reason.MAX_RETRIES)
+    mail.answers[:] = ["250 OK"]
+    await harness.execute("UPDATE webhooks SET digest_due_at = NULL, not_before = NULL")
+    await harness.fetch("http://en.test/budget")
+    await make_digests(harness)
+    await until_delivered(harness)
+    assert [urls_of(read_parts(one)[0]) for one in mail.accepted] == [{"http://en.test/budget"}]
+
+
+async def test_a_deleted_document_leaves_the_digests_that_are_not_sent(harness: AppHarness, mail: MailServer) -> None:
+    """Also those that are parked."""
+    mail.answers[:] = ["550 No such mailbox", "250 OK"]
+    await watch(harness)
+    await harness.fetch(*RIVERS)
+    await make_digests(harness)
+    await until_delivered(harness)
+    documents = await harness.documents()
+    await harness.operations.documents.delete(documents["http://en.test/river"].id)
+    await harness.operations.webhooks.retry_parked("reader", None)
+    await until_delivered(harness)
+    assert [urls_of(read_parts(one)[0]) for one in mail.accepted] == [{"http://en.test/budget"}]
+    assert await harness.rows("SELECT FROM deliveries WHERE digest IS NOT NULL") == [], "a sent digest is not kept"
+
+
+async def test_a_digest_of_deleted_documents_only_is_dismissed(harness: AppHarness, mail: MailServer) -> None:
+    await watch(harness)
+    await harness.fetch("http://en.test/river")
+    assert await make_digests(harness) == 1
+    await harness.operations.documents.delete((await harness.documents())["http://en.test/river"].id)
+    (dismissed,) = (await harness.operations.webhooks.list_deliveries("reader")).deliveries
+    assert (dismissed.status, dismissed.reason) == ("dismissed", Reason.DELETED)
+    await until_delivered(harness)
+    assert mail.accepted == []
+    assert await harness.rows("SELECT FROM deliveries WHERE digest IS NOT NULL") == []
+
+
 async def test_quiet_hours_hold_digests_back(harness: AppHarness, mail: MailServer) -> None:
     hour = harness.runtime.context.clock.now().hour
     await watch(harness, quiet_from=hour, quiet_to=(hour + 1) % 24, timezone="UTC")
@@ -330,6 +377,39 @@ async def test_the_guard_checks_the_addresses_of_services(site: Site, make_setti
             result = await harness.operations.webhooks.send_test(name)
             assert (result.delivered, result.reason) == (False, Reason.ADDRESS_REFUSED)
         assert [one.hook for one in receiver.seen] == ["hook"]
+
+
+async def test_services_do_not_use_the_proxy_and_the_passwords_of_the_environment(
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The guard would see only the address of the proxy."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with ReceiverServer() as receiver:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, receiver.url(""))
+        await watch_service(harness, "inside", "json://169.254.169.254/latest")
+        result = await harness.operations.webhooks.send_test("inside")
+        assert (result.delivered, result.reason) == (False, Reason.ADDRESS_REFUSED)
+        assert receiver.seen == []
+        await watch_service(harness, "reader", receiver.url("hook").replace("http://", "json://"))
+        assert (await harness.operations.webhooks.send_test("reader")).delivered
+        (received,) = receiver.seen
+        assert "Authorization" not in received.headers
+
+
+async def test_a_service_with_several_targets_is_refused(harness: AppHarness) -> None:
+    """If one target failed, the retry would repeat the message to the others."""
+    await harness.operations.saved_searches.add("rivers", SearchTerms("river"))
+    token = "a" * 24
+    for channels, is_refused in (("one,two", True), ("one", False)):
+        new = NewChannel("reader", f"mmost://mattermost.example/{token}?channels={channels}", "rivers")
+        if is_refused:
+            with refused(Reason.BAD_REQUEST, "targets"):
+                await harness.operations.channels.add(new)
+        else:
+            await harness.operations.channels.add(new)
 
 
 async def watch_service(harness: AppHarness, name: str, address: str) -> None:

@@ -971,7 +971,7 @@ CREATE TABLE deliveries (
     position       bigint NOT NULL REFERENCES changes (position),
     url_id         bigint NOT NULL,
     event          text NOT NULL,
-    digest         jsonb,               -- of a digest: its content, as it is sent
+    digest         jsonb,               -- of a digest: its content until it is sent or dismissed
     status         text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'parked', 'dismissed')),
     reason         text,                -- of a pending delivery: the result of its last attempt
     due_at         timestamptz NOT NULL,
@@ -988,6 +988,7 @@ CREATE TABLE deliveries (
 );
 CREATE INDEX deliveries_document ON deliveries (webhook_id, url_id, position);
 CREATE INDEX deliveries_open ON deliveries (webhook_id, position) WHERE status IN ('pending', 'parked');
+CREATE INDEX deliveries_digests ON deliveries (webhook_id) WHERE digest IS NOT NULL AND status IN ('pending', 'parked');
 CREATE INDEX deliveries_leased ON deliveries (lease_until) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE status IN ('delivered', 'dismissed');
 

@@ -10,8 +10,9 @@ SELECT id FROM url_frontier WHERE id = ANY ($1::bigint[]) AND (status <> 'pendin
 ORDER BY id FOR UPDATE
 
 -- name: delete_documents
--- Delete the documents of locked URLs, report each deletion as a change, and note the raw files to remove. Returns the id of
--- each document, and the hash of each text that it had. $1 url ids, $2 reason, $3 now
+-- Delete the documents of locked URLs, report each deletion as a change, and note the raw files to remove. Remove them also
+-- from digests that are not sent yet; a digest that has no other document is dismissed. Returns the id of each document, and
+-- the hash of each text that it had. $1 url ids, $2 reason, $3 now
 WITH revised AS MATERIALIZED (
     SELECT d.id, r.content_hash FROM documents d JOIN document_revisions r ON r.document_id = d.id
     WHERE d.url_id = ANY ($1::bigint[])
@@ -23,6 +24,19 @@ WITH revised AS MATERIALIZED (
     ORDER BY gone.id
 ), unused AS (
     INSERT INTO unused_raw_files (url_id, path) SELECT url_id, raw_path FROM gone ON CONFLICT DO NOTHING
+), shortened AS (
+    SELECT d.id, (SELECT coalesce(jsonb_agg(o.one ORDER BY o.place), '[]')
+                  FROM jsonb_array_elements(d.digest->'documents') WITH ORDINALITY AS o (one, place)
+                  WHERE (o.one->>'id')::bigint NOT IN (SELECT id FROM gone)) AS documents
+    FROM deliveries d
+    WHERE d.digest IS NOT NULL AND d.status IN ('pending', 'parked')
+      AND EXISTS (SELECT FROM jsonb_array_elements(d.digest->'documents') o (one) JOIN gone ON gone.id = (o.one->>'id')::bigint)
+), unsent AS (
+    UPDATE deliveries d SET digest = jsonb_set(d.digest, '{documents}', s.documents)
+    FROM shortened s WHERE d.id = s.id AND (s.documents <> '[]' OR d.lease_token IS NOT NULL)
+), dismissed AS (
+    UPDATE deliveries d SET digest = NULL, status = 'dismissed', reason = $2, ended_at = $3
+    FROM shortened s WHERE d.id = s.id AND s.documents = '[]' AND d.lease_token IS NULL
 )
 SELECT id, content_hash FROM gone UNION SELECT id, content_hash FROM revised
 

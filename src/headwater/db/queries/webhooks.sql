@@ -133,6 +133,7 @@ WITH settled AS (
     UPDATE deliveries
     SET status = $3, reason = $4, due_at = coalesce($5, due_at),
         ended_at = CASE WHEN $3 <> 'pending' THEN $9::timestamptz END,
+        digest = CASE WHEN $3 <> 'delivered' THEN digest END,
         failing_since = CASE WHEN $3 = 'pending' AND $8::boolean THEN coalesce(failing_since, $9) ELSE failing_since END,
         attempts = attempts - (NOT $8)::int, lease_holder = NULL, lease_token = NULL, lease_until = NULL
     WHERE id = $1 AND lease_token = $2
@@ -198,7 +199,7 @@ SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'parked'
 
 -- name: retry_parked
 -- Queue parked deliveries again, before the later deliveries of their documents. If the receiver has taken a later one of
--- the same document (or of the same job), the parked one would undo it and is dismissed. If a later one is being sent now,
+-- the same document (or of the same job or alarm), the parked one would undo it and is dismissed. If a later one is being sent now,
 -- the parked one stays parked. $1 locked webhook id, $2 ids or NULL for all, $3 now. Returns the new status of each.
 UPDATE deliveries d
 SET status = CASE WHEN later.was_taken THEN 'dismissed' ELSE 'pending' END,
@@ -210,7 +211,8 @@ FROM deliveries p CROSS JOIN LATERAL (
            coalesce(bool_or(l.lease_token IS NOT NULL), false) AS is_being_sent
     FROM changes pc, deliveries l JOIN changes lc ON lc.position = l.position
     WHERE pc.position = p.position AND l.webhook_id = p.webhook_id AND l.url_id = p.url_id AND l.position > p.position
-      AND p.url_id > 0  -- a later digest does not repeat an earlier one
+      AND lc.alarm_id IS NOT DISTINCT FROM pc.alarm_id
+      AND p.event <> 'digest'  -- a later digest does not repeat an earlier one
 ) later
 WHERE p.webhook_id = $1 AND p.status = 'parked' AND ($2::uuid[] IS NULL OR p.id = ANY ($2)) AND d.id = p.id
   AND NOT later.is_being_sent
@@ -218,7 +220,7 @@ RETURNING d.status
 
 -- name: dismiss_parked
 -- $1 locked webhook id, $2 ids or NULL for all, $3 now
-UPDATE deliveries SET status = 'dismissed', reason = 'dismissed', ended_at = $3
+UPDATE deliveries SET status = 'dismissed', reason = 'dismissed', ended_at = $3, digest = NULL
 WHERE webhook_id = $1 AND status = 'parked' AND ($2::uuid[] IS NULL OR id = ANY ($2))
 RETURNING status
 
@@ -229,7 +231,8 @@ DELETE FROM deliveries WHERE id IN (
     SELECT id FROM deliveries d
     WHERE d.status IN ('delivered', 'dismissed') AND d.ended_at < $1
       AND NOT EXISTS (SELECT FROM deliveries p
-                      WHERE p.webhook_id = d.webhook_id AND p.url_id = d.url_id AND p.status = 'parked')
+                      WHERE p.webhook_id = d.webhook_id AND p.url_id = d.url_id AND p.status = 'parked'
+                        AND p.url_id > 0)  -- digests and alarms have no page
     LIMIT $2)
 RETURNING id
 
