@@ -68,8 +68,10 @@ class ServiceClient:
 def find_service(url: str) -> "NotifyBase":
     """Return the service of an address. Raises InvalidURL, whose text does not have the address."""
     apprise = _import_apprise()
+    targets = 0
     try:
         service = apprise.Apprise.instantiate(url, suppress_exceptions=True) if len(url) <= _LONGEST_URL else None
+        targets = len(service) if service else 0
     except Exception:  # noqa: BLE001 - a plugin may raise anything
         service = None
     if service is None:
@@ -78,6 +80,8 @@ def find_service(url: str) -> "NotifyBase":
         raise InvalidURL("Headwater uses only services of Apprise that are reached by HTTP and read no files.")
     if "overflow=" not in url.lower():
         service.overflow_mode = apprise.OverflowMode.SPLIT  # a long digest becomes several messages
+    if targets > 1:  # a retry would repeat the message to those that got it
+        raise InvalidURL("The address has several targets. Add a channel for each.")
     found: NotifyBase = service
     return found
 
@@ -98,11 +102,14 @@ def _import_apprise() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         import apprise
+        import requests
         from apprise.manager_plugins import NotificationManager
         from urllib3.util import connection
 
         plugins: Any = NotificationManager
         plugins().load_modules()
+    # An operator's proxy would hide the address from the guard, and .netrc has passwords of others.
+    vars(requests)["Session"].trust_env = property(lambda _: False, lambda _, value: None)
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
     connection.create_connection = _connect
     return apprise
