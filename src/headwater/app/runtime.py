@@ -135,7 +135,7 @@ def _make_sender(context: DatabaseContext, client: "HttpClient") -> ReceiverSend
     webhooks = WebhookSender(
         client, context.clock, user_agent=user_agent(settings), lease_seconds=settings.lease_seconds
     )
-    services = ServiceClient(_make_guard(settings), webhooks.longest().total_seconds())
+    services = ServiceClient(_make_guard(settings))
     return ReceiverSender(webhooks, MailClient(settings.smtp_url), services, settings.smtp_from, context.clock)
 
 

@@ -96,7 +96,7 @@ class Outbox:
             locked,
             lease,
             now,
-            mail_until=until + self.sender.longest(ReceiverKind.EMAIL),
+            channel_until=until + max(map(self.sender.longest, (ReceiverKind.EMAIL, ReceiverKind.APPRISE))),
             failing=FAILURES_BEFORE_A_PAUSE,
             limit=limit,
         )

@@ -44,7 +44,7 @@ class ServiceClient:
     """Sends messages to the services that Apprise knows."""
 
     guard: AddressGuard
-    seconds: float
+    seconds: float = 300.0  # a long digest is several messages, and Apprise waits between them
 
     async def send(self, url: str, title: str, text: str) -> None:
         """Send a message. Raises ExchangeFailed, whose text does not have the URL."""

@@ -37,6 +37,8 @@ class ReceiverSender:
 
     def longest(self, kind: ReceiverKind) -> timedelta:
         """Return the longest time that one attempt takes."""
+        if kind is ReceiverKind.APPRISE:
+            return timedelta(seconds=self.services.seconds)
         return self.mail.longest if kind is ReceiverKind.EMAIL else self.webhooks.longest(kind)
 
     async def send(

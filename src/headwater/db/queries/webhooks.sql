@@ -95,7 +95,7 @@ RETURNING reached.is_behind
 -- name: claim_deliveries
 -- Claim the oldest due delivery of each document; for a failing receiver, only one at a time. $1 locked webhook ids, $2 now,
 -- $3 holder, $4 token, $5 until, $6 how many at once for one receiver, $7 from how many failures in a row a receiver is
--- failing, $8 how many in all, $9 until for mails, whose server may take minutes to answer
+-- failing, $8 how many in all, $9 until for channels, which may take minutes to answer
 WITH due AS MATERIALIZED (
     SELECT picked.id FROM webhooks w CROSS JOIN LATERAL (
         SELECT d.id FROM deliveries d
@@ -112,7 +112,7 @@ WITH due AS MATERIALIZED (
     ORDER BY random() LIMIT $8
 )
 UPDATE deliveries d
-SET lease_holder = $3, lease_token = $4, lease_until = CASE w.kind WHEN 'email' THEN $9 ELSE $5::timestamptz END,
+SET lease_holder = $3, lease_token = $4, lease_until = CASE w.kind WHEN 'webhook' THEN $5::timestamptz ELSE $9 END,
     attempts = d.attempts + 1
 FROM due, webhooks w
 WHERE d.id = due.id AND w.id = d.webhook_id AND d.lease_token IS NULL
