@@ -78,6 +78,15 @@ async def test_it_gets_later_changes_of_documents_that_it_has_got(harness: AppHa
         assert await harness.rows("SELECT FROM reported_documents") == []
 
 
+async def test_a_webhook_with_a_search_gets_only_events_of_documents(harness: AppHarness) -> None:
+    await harness.operations.saved_searches.add("floods", SearchTerms("flooded"))
+    for events in (["alarm"], ["job.failed"], ["document.ready", "alarm"]):
+        with refused(Reason.BAD_REQUEST, "events"):
+            await harness.operations.webhooks.add(NewWebhook("hook", "http://a.test/", events, search="floods"))
+    added = await harness.operations.webhooks.add(NewWebhook("hook", "http://a.test/", search="floods"))
+    assert added.events == ["document.ready", "document.deleted"]
+
+
 async def test_a_search_is_evaluated_for_changed_documents_only(
     harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
 from headwater.db import changes, saved_searches
-from headwater.db.changes import WEBHOOK_EVENTS, Change, Delivery, Event, Receiver
+from headwater.db.changes import SEARCH_EVENTS, WEBHOOK_EVENTS, Change, Delivery, Event, Receiver
 from headwater.db.changes import DeliveryStatus as DeliveryStatus
 from headwater.db.changes import ReceiverKind as ReceiverKind
 from headwater.db.changes import Webhook as Webhook
@@ -200,7 +200,7 @@ class WebhookOperations:
     async def add(self, new: NewWebhook) -> AddedWebhook:
         """Add a webhook. The result has the secret that signs its deliveries, which is never shown again."""
         receiver = Receiver(check_receiver_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
-        events = _check_events(new.events)
+        events = _check_events(new.events, has_search=new.search is not None)
         search_id = await self._find_search(new.search) if new.search is not None else None
         after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
         added = await self._database.run(
@@ -316,13 +316,14 @@ def _check_url(url: str) -> str:
         raise BadRequest(f"url: {error}") from None
 
 
-def _check_events(events: Sequence[str] | None) -> list[Event]:
+def _check_events(events: Sequence[str] | None, *, has_search: bool) -> list[Event]:
+    known = SEARCH_EVENTS if has_search else (*WEBHOOK_EVENTS, Event.ALARM)
     if events is None:
-        return list(WEBHOOK_EVENTS)
-    known = (*WEBHOOK_EVENTS, Event.ALARM)
+        return [event for event in known if event in WEBHOOK_EVENTS]
     unknown = sorted(set(events) - set(known))
     if unknown or not events:
-        given = f"{redact(unknown[0])!r} is unknown; " if unknown else ""
+        problem = "has no document that a search could match" if unknown and unknown[0] in list(Event) else "is unknown"
+        given = f"{redact(unknown[0])!r} {problem}; " if unknown else ""
         raise BadRequest(f"events: {given}give some of {', '.join(known)}, or leave them out.")
     return [event for event in known if event in events]
 
