@@ -49,7 +49,7 @@ async def test_a_timeout_ends_the_connection(mail: MailServer, monkeypatch: pyte
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
 async def test_a_login_that_cannot_be_sent_is_a_refused_login() -> None:
-    """Such a setting is refused too."""
+    """The setting refuses it too."""
     async with MailServer(login=("me", "x")) as server:
         with refused(Reason.MAIL_DEFERRED):
             await MailClient(f"smtp+plain://me:p%C3%A4ss@127.0.0.1:{server.port}").send(MAIL)

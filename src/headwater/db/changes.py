@@ -38,7 +38,7 @@ class Event(StrEnum):
 
 # A webhook gets these unless it asks for others.
 WEBHOOK_EVENTS = (Event.DOCUMENT_READY, Event.DOCUMENT_DELETED, Event.JOB_FAILED)
-SEARCH_EVENTS = (Event.DOCUMENT_READY, Event.DOCUMENT_DELETED)  # those that a webhook with a search can get
+SEARCH_EVENTS = (Event.DOCUMENT_READY, Event.DOCUMENT_DELETED)  # a webhook with a search gets only these
 
 
 class ReceiverKind(StrEnum):
