@@ -54,18 +54,23 @@ ADDED = {
         "concurrency of a source in all processes": Size(9, 2, 8),
         "robots.txt of hosts that did not answer": Size(1, 1, 1),
         "flaws of feeds, and pages that are too old": Size(4, 2, 3),
+        "bodies that the sandbox reads from shared memory": Size(9, 1, 2),
     },
     "fetch": {
         "concurrency of a source in all processes": Size(8, 2, 7),
         "robots.txt of hosts that did not answer": Size(1, 1, 2),
         "words of a document for search": Size(4, 1, 5),
+        "paragraphs that recur on a site": Size(11, 2, 7),
+        "bodies that the sandbox reads from shared memory": Size(9, 1, 2),
+        "batches of raw files and documents": Size(7, 0, 3),
     },
     "run": {
         "concurrency of a source in all processes": Size(10, 1, 11),
         "help with a 403": Size(2, 0, 2),
         "flaws of feeds, and pages that are too old": Size(4, 0, 3),
+        "bodies that the sandbox reads from shared memory": Size(9, 1, 2),
     },
-    "search": {"query language, filters, pages and highlights": Size(36, 4, 10)},
+    "search": {"query language, filters, pages and highlights": Size(36, 4, 10), "stories": Size(1, 1, 1)},
 }
 LIMITS = {
     walk: Size(*map(sum, zip(limit, *ADDED[walk].values(), strict=True)))  # each count is the sum of all

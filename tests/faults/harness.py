@@ -52,6 +52,13 @@ FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id LEFT JOIN host
 WHERE u.status = 'pending' LIMIT 5
 """
 
+_LEFT_POLLS = """
+SELECT s.name, p.method, p.next_poll_at - clock_timestamp() AS due_in, p.lease_token IS NOT NULL AS is_leased,
+    p.last_reason, p.last_error, p.consecutive_errors
+FROM poll_state p JOIN sources s ON s.id = p.source_id
+WHERE p.last_polled_at IS NULL OR p.consecutive_errors > 0 LIMIT 5
+"""
+
 
 @dataclass
 class Harness:
@@ -226,7 +233,7 @@ class Harness:
         while (done := await self.progress()) != (self.swarm.size, self.swarm.size):
             await self.execute(_SHORTEN_WAITS)
             if time.monotonic() > give_up:
-                left = await self.rows(_LEFT)
+                left = await self.rows(_LEFT) + await self.rows(_LEFT_POLLS)
                 raise AssertionError(f"only {done} of {self.swarm.size} URLs ended; left are {left}")
             await self.look_again(0.1)
 

@@ -46,17 +46,17 @@ Trouble = Callable[[Piece], list[Piece]]  # makes the pieces that replace a page
 
 
 class Notice(Piece):
-    """A piece with a short story, which differs with every seed."""
+    """A piece with a short story, which differs with every seed. No paragraph of it recurs on a site."""
 
     __slots__ = ()
 
     def story(self, seed: int) -> DemoStory:
         paragraphs = (
             f"{self.headline}: so much was settled at meeting {seed} of the quarter, after an hour and a half.",
-            "Those who live nearby had asked for it since the spring, and brought a list with the names of two hundred "
-            "neighbours, a map of the lanes that flood, and a thermos of coffee for whoever was to read all of that.",
-            "The café's own people say that they will try it until the year ends. What it costs is known by then, "
-            "and whether the river, which has come up to the second step three times, lets them keep the cellar.",
+            f"Those who live nearby had asked for it since the spring ({self.headline}), and brought a list with the "
+            "names of two hundred neighbours, a map of the lanes that flood, and a thermos of coffee for its readers.",
+            f"The café's own people say of this ({self.headline}) that they will try it. The costs "
+            "are known by then, and whether the river, which has come up to the steps, lets them keep the cellar.",
         )
         return DemoStory(self.headline, self.topic, self.language, "Ruth Adeyemi", (Part(None, paragraphs),))
 

@@ -41,7 +41,7 @@ async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
         for point in POINTS:
             await harness.run_until_killed(point=point, plant="brisk rescuer")
         await harness.start("up", plant="brisk rescuer")
-        await harness.until_done(60)
+        await harness.until_done()
         await harness.stop()
         assert await violations(harness) == {}
 

@@ -134,7 +134,7 @@ def test_the_report_is_readable_and_serve_stays_until_it_is_stopped(tmp_path: Pa
         report = "".join(iter(process.stdout.readline, "All checks passed.\n"))
         assert_readable(report)
         for text in (
-            *("feeds: 7 of 7\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
+            *("feeds: 8 of 8\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
             *("Documents by host\n", "     4  weather.demo.test\n", "Waiting URLs\n", "Canonical articles\n  7"),
             *("http://vault.demo.test/", "http://clinic.demo.test/", "waits for a browser (2 pages wait)"),
             *("(bills 24", "(28 of 32 ", "politeness is kept", "Time  start "),
@@ -208,7 +208,7 @@ def test_a_stopped_demo_says_so_and_leaves_nothing_behind(
     """Spec 9.3."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with forked("demo", *words, cwd=tmp_path) as process:
-        assert process.stdout.readline() == "feeds: 7 of 7\n"
+        assert process.stdout.readline() == "feeds: 8 of 8\n"
         assert stopped(process, by) == (128 + by, f"headwater: stopped.{said}\n")
         assert no_server_is_left(tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == [*words][1:]

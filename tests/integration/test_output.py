@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_written_changes_nothing(cwd: Path) -> None:
 def test_a_demo_with_a_closed_pipe_leaves_nothing_behind(tmp_path: Path) -> None:
     """Spec 9.3."""
     with forked("demo", "--data", str(tmp_path / "data"), cwd=tmp_path) as process:
-        assert process.stdout.readline() == "feeds: 7 of 7\n"
+        assert process.stdout.readline() == "feeds: 8 of 8\n"
         process.stdout.close()
         assert process.wait(timeout=60) == CLOSED
         assert process.stderr.read() == ""

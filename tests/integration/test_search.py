@@ -198,9 +198,9 @@ async def test_titles_and_bylines_weigh_more_and_newer_documents_rank_first(harn
     """Issue 23: rank with recency."""
     answers = {
         "http://a.test/text": write_page("en", "Harbour", "A lighthouse was built."),
-        "http://a.test/byline": write_page("en", "Market", "A pier was built.", "Lighthouse Keeper"),
-        "http://a.test/title": write_page("en", "Lighthouse", "A pier was built."),
-        "http://a.test/new": write_page("en", "Harbours", "A lighthouse was built.", published="2026-03-11"),
+        "http://b.test/byline": write_page("en", "Market", "A pier was built.", "Lighthouse Keeper"),
+        "http://c.test/title": write_page("en", "Lighthouse", "A pier was built."),
+        "http://d.test/new": write_page("en", "Harbours", "A lighthouse was built.", published="2026-03-11"),
     }
     site.answers.update(answers)
     await harness.fetch(*answers)

@@ -164,7 +164,7 @@ async def test_writing_routes_need_the_token_and_every_route_is_described(ask: A
     """Spec 8.1."""
     _, described = await ask("GET", "/openapi.json")
     routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}
-    assert len(routes) == 11
+    assert {"/sources", "/sources/{name}", "/sources/import", "/sources/export"} <= routes.keys()
     for path, methods in routes.items():
         for method, route in methods.items():
             assert route["summary"]
