@@ -156,9 +156,10 @@ async def trace_document(
     row = await connection.fetchrow(query("traced_url"), document_id)
     if row is None:
         return None
-    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS)
-    jobs = await connection.fetch(query("why_jobs"), row["id"], row["url"], MAX_ROWS)
-    handoffs = await _read_handoffs(connection, row["id"], row["url"])
+    listed = await _find_items(connection, row["url"])
+    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS, listed)
+    jobs = await connection.fetch(query("why_jobs"), row["id"], MAX_ROWS, listed)
+    handoffs = await _read_handoffs(connection, row["id"], listed)
     return (
         [to_record(SourceSighting, sighting) for sighting in sightings],
         sightings[0]["total"] if sightings else 0,
@@ -172,11 +173,12 @@ async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUr
     host = await get_host(connection, row["host"])
     assert host is not None, "each URL has a host"
     addresses = await connection.fetch(query("why_addresses"), row["id"], MAX_ROWS)
-    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS)
+    listed = await _find_items(connection, row["url"])
+    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS, listed)
     fetches = await connection.fetch(query("why_fetches"), row["id"], MAX_ROWS)
     document = await connection.fetchrow(query("why_document"), page_id)
-    jobs = await connection.fetch(query("why_jobs"), page_id, row["url"], MAX_ROWS)
-    handoffs = await _read_handoffs(connection, page_id, row["url"])
+    jobs = await connection.fetch(query("why_jobs"), page_id, MAX_ROWS, listed)
+    handoffs = await _read_handoffs(connection, page_id, listed)
     facts = to_record(
         UrlFacts,
         row,
@@ -198,9 +200,13 @@ async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUr
     return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], host, watch)
 
 
-async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:
+async def _find_items(connection: Connection, url: str) -> list[str]:
+    return [row["id"] for row in await connection.fetch(query("why_listed"), url)]
+
+
+async def _read_handoffs(connection: Connection, page_id: int, listed: list[str]) -> list[Any]:
     try:
         async with connection.transaction():
-            return await connection.fetch(query("why_handoffs"), page_id, url, MAX_ROWS)
+            return await connection.fetch(query("why_handoffs"), page_id, MAX_ROWS, listed)
     except asyncpg.UndefinedTableError:
         return []

@@ -26,14 +26,19 @@ SELECT url, alias_of IS NOT NULL AS is_same_page FROM url_frontier
 WHERE alias_of = $1 OR (parent_id = $1 AND hops > 0 AND alias_of IS NULL)
 ORDER BY id DESC LIMIT $2
 
+-- name: why_listed
+-- The items that list a URL under its own address. The id of an item is a hash of its source and URL. An array of such ids uses
+-- the index, for any number of sources. $1 url
+SELECT id FROM items
+WHERE id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $1::text, 'UTF8')), 'hex') FROM sources))
+
 -- name: why_sightings
--- Items that list a URL or an alias of it, and sources that saw it without an item. The id of an item is a hash of its
--- source and URL. An array of such ids uses the index, for any number of sources. $1 id, $2 url, $3 limit
+-- Items that list a URL or an alias of it, and sources that saw it without an item. $1 id, $2 url, $3 limit, $4 ids of items
 WITH listed AS MATERIALIZED (
     SELECT i.source_id, i.url, i.title, i.first_seen_at, i.last_seen_at, i.id
     FROM items i
     WHERE i.url_id = $1
-       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))
+       OR i.id = ANY ($4::text[])
 ), seen AS (
     SELECT * FROM listed
     UNION ALL
@@ -61,7 +66,7 @@ CROSS JOIN LATERAL (
 WHERE d.url_id = $1
 
 -- name: why_jobs
--- Jobs of items that list a URL, or whose page it is, newest first. $1 id, $2 url, $3 limit
+-- Jobs of items that list a URL, or whose page it is, newest first. $1 id, $2 limit, $3 ids of items
 SELECT j.job_id, s.name AS source, j.reason, j.created_at, j.settled_at,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status
 FROM ingestion_jobs j
@@ -69,18 +74,18 @@ JOIN sources s ON s.id = j.source_id
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id
 WHERE j.reference_id = ANY (ARRAY(
     SELECT i.id FROM items i WHERE i.url_id = $1
-       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))))
-ORDER BY j.job_id DESC LIMIT $3
+       OR i.id = ANY ($3::text[])))
+ORDER BY j.job_id DESC LIMIT $2
 
 -- name: why_handoffs
--- Hand-offs of the same items, the last updated first. $1 id, $2 url, $3 limit
+-- Hand-offs of the same items, the last updated first. $1 id, $2 limit, $3 ids of items
 SELECT h.handoff_id, s.name AS source, h.scrape_run_id, h.status, h.reason_code AS reason, h.attempts, h.job_id, h.updated_at
 FROM ingestion_handoffs h
 JOIN sources s ON s.id = h.source_id
 WHERE h.reference_id = ANY (ARRAY(
     SELECT i.id FROM items i WHERE i.url_id = $1
-       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))))
-ORDER BY h.updated_at DESC, h.handoff_id DESC LIMIT $3
+       OR i.id = ANY ($3::text[])))
+ORDER BY h.updated_at DESC, h.handoff_id DESC LIMIT $2
 
 -- name: traced_url
 -- $1 document id
