@@ -3,7 +3,8 @@
 from fastapi import FastAPI
 
 from headwater.changes.operations import NewWebhook
-from headwater.notify.operations import SearchTerms
+from headwater.notify.channels import NewChannel
+from headwater.notify.operations import FeedKind, NewFeedAddress, SearchTerms
 from tests.harness import AppHarness
 from tests.server import Answer, Site, page, rss
 
@@ -64,7 +65,7 @@ def list_routes(app: FastAPI) -> set[str]:
 
 
 async def fill_pages(harness: AppHarness, site: Site) -> None:
-    """Make a document of two revisions that is in a story, a blocked and a missing page, a run, jobs and a webhook."""
+    """Make a document of two revisions that is in a story, a blocked and a missing page, a run, receivers, alarms."""
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /private/")
     site.answers[FEED] = rss(CHANGED, BLOCKED, GONE, "http://news.test/river")
     site.answers["http://news.test/river"] = Answer(page("river"), headers=HTML)
@@ -79,5 +80,12 @@ async def fill_pages(harness: AppHarness, site: Site) -> None:
         await harness.work()
     await operations.webhooks.add(NewWebhook("desk", "http://hook.test/x"))
     await operations.saved_searches.add("rivers", SearchTerms("river"))
+    await operations.channels.add(NewChannel("phone", "ntfy://ntfy.example/topic", "rivers"))
+    await operations.feed_addresses.add(NewFeedAddress("reader", FeedKind.SAVED, "rivers"))
+    await harness.execute(
+        "INSERT INTO alarms (kind, subject, message, began_at, ended_at) VALUES "
+        "('source_silent', 'news.test', 'It has no news.', now(), NULL), "
+        "('disk_low', 'here:/data', 'Full.', now(), now())"
+    )
     await operations.stories.rebuild()
     await harness.execute("UPDATE story_documents SET story_id = (SELECT min(document_id) FROM story_documents)")

@@ -13,7 +13,7 @@ from headwater.notify.channels import ChannelOperations, NewChannel
 from headwater.notify.operations import SavedSearchOperations, SearchTerms
 from tests.faults.conftest import Crawl
 from tests.faults.invariants import violations
-from tests.faults.victim import DIGEST_POINTS
+from tests.faults.victim import ALARM_POINTS, DIGEST_POINTS
 from tests.mail_server import MailServer, read_parts
 from tests.receiver import ReceiverServer
 
@@ -88,3 +88,45 @@ async def test_each_document_is_in_exactly_one_digest_after_a_kill_at_every_poin
         ids_by_url.setdefault(one.payload["url"], set()).add(one.id)
     assert set(ids_by_url) == documents
     assert {len(ids) for ids in ids_by_url.values()} == {1}
+
+
+@pytest.mark.timeout(180)
+async def test_each_alarm_is_sent_once_and_once_more_when_it_is_over_after_a_kill_at_every_point(crawl: Crawl) -> None:
+    """The outbox that is stuck begins and ends an alarm, while programs are killed."""
+    plants = f"{BRISK},brisk alarms"
+    async with MailServer() as mail, crawl(hosts=2, pages=2, plain=True) as harness:
+        harness.overrides |= {"smtp_url": f"smtp+plain://127.0.0.1:{mail.port}", "smtp_from": "news@example.org"}
+        settings = Settings(
+            database_url=harness.database_url, data_dir=harness.data, smtp_url=f"smtp+plain://127.0.0.1:{mail.port}"
+        )
+        async with open_database_context(settings) as context:
+            webhooks = WebhookOperations(context)
+            await ChannelOperations(context, webhooks).add(NewChannel("ops", READER, alarms=True))
+            await webhooks.add(NewWebhook("hook", "http://127.0.0.1:9/"))
+        await harness.execute(
+            "UPDATE webhooks SET failures = 5, not_before = now() + interval '1 day' WHERE name = 'hook'"
+        )
+        await harness.execute(
+            "INSERT INTO changes (url_id, document_id, url, revision, reason, changed_at) "
+            "VALUES (1, 1, 'http://h0.test/0-0', 1, 'deleted', now() - interval '2 hours')"
+        )
+        for point in ("an alarm begins", "alarms are checked", "an alarm is handed over"):
+            victim = await harness.start("up", point=point, plant=plants)
+            assert await asyncio.wait_for(victim.wait(), 30) == -9, point
+            del harness.programs[victim]
+        await harness.execute("UPDATE webhooks SET failures = 0, enabled = false WHERE name = 'hook'")
+        victim = await harness.start("up", point="an alarm is over", plant=plants)
+        assert await asyncio.wait_for(victim.wait(), 30) == -9
+        del harness.programs[victim]
+        await harness.start("up", plant=plants)
+        sent = (
+            "SELECT FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id "
+            "WHERE w.name = 'ops' AND d.status = 'delivered' AND d.event = 'alarm'"
+        )
+        async with asyncio.timeout(60):
+            while len(await harness.rows(sent)) < 2:
+                await harness.look_again()
+        await harness.stop()
+    assert set(ALARM_POINTS) == {"an alarm begins", "alarms are checked", "an alarm is handed over", "an alarm is over"}
+    subjects = [one["Subject"] for one in mail.mailboxes()[READER] if "outbox" in one["Subject"]]
+    assert subjects == ["Alarm: An outbox is stuck: hook", "Over: An outbox is stuck: hook"]

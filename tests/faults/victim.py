@@ -59,6 +59,14 @@ DIGEST_POINTS = {
     "a digest is settled": "headwater.db.changes:settle_delivery",
 }
 
+# The points of alarms. A crawl checks them soon with the plant "brisk alarms".
+ALARM_POINTS = {
+    "an alarm begins": "headwater.db.alarms:begin_alarm",
+    "an alarm is over": "headwater.db.alarms:end_alarm",
+    "alarms are checked": "headwater.notify.alarms:AlarmKeeper.check",
+    "an alarm is handed over": "headwater.http.mail:MailClient.send",
+}
+
 # The points of watched pages, which most crawls do not have.
 WATCH_POINTS = {
     "the policy of a source is planned": "headwater.frontier.watches:plan_anew",
@@ -124,7 +132,7 @@ def main(words: Sequence[str]) -> None:
             "source": SYNC_POINTS,
             "upgrade": UPGRADE_POINTS | DROP_POINTS,
         }
-        points = starts.get(words[0], POINTS | DELIVERY_POINTS | DIGEST_POINTS | WATCH_POINTS)
+        points = starts.get(words[0], POINTS | DELIVERY_POINTS | DIGEST_POINTS | ALARM_POINTS | WATCH_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program
@@ -262,6 +270,18 @@ def _brisk_rescuer() -> None:
     role.__init__ = brisk
 
 
+def _brisk_alarms() -> None:
+    """Neither: alarms are checked several times a second."""
+    alarms = importlib.import_module("headwater.notify.alarms")
+    alarms.CHECK_EVERY /= 300
+    made = alarms.AlarmRole.__init__
+
+    def brisk(self: Any, keeper: Any) -> None:
+        made(self, keeper, 0.2)
+
+    alarms.AlarmRole.__init__ = brisk
+
+
 def _deadly_page() -> None:
     """Fault: one page kills the process that fetches it."""
     client = importlib.import_module("headwater.http.client").HttpClient
@@ -324,6 +344,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "nothing set aside": _nothing_set_aside,
     "hasty backup": _hasty_backup,
     "brisk rescuer": _brisk_rescuer,
+    "brisk alarms": _brisk_alarms,
     "half a draft": _half_a_draft,
     "deadly page": _deadly_page,
     "commit before file": _commit_before_file,
