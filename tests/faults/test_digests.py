@@ -114,10 +114,12 @@ async def test_each_alarm_is_sent_once_and_once_more_when_it_is_over_after_a_kil
             victim = await harness.start("up", point=point, plant=plants)
             assert await asyncio.wait_for(victim.wait(), 30) == -9, point
             del harness.programs[victim]
+            await harness.execute("UPDATE deliveries SET lease_until = now() WHERE lease_token IS NOT NULL")
         await harness.execute("UPDATE webhooks SET failures = 0, enabled = false WHERE name = 'hook'")
         victim = await harness.start("up", point="an alarm is over", plant=plants)
         assert await asyncio.wait_for(victim.wait(), 30) == -9
         del harness.programs[victim]
+        await harness.execute("UPDATE deliveries SET lease_until = now() WHERE lease_token IS NOT NULL")
         await harness.start("up", plant=plants)
         sent = (
             "SELECT FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id "
