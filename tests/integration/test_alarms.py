@@ -160,6 +160,19 @@ async def test_a_receiver_that_takes_nothing_for_an_hour_is_a_stuck_outbox(harne
     assert await check(harness, now + 3 * HOUR) == []
 
 
+async def test_a_daily_digest_of_yesterday_is_stuck_only_an_hour_after_it_failed(harness: AppHarness) -> None:
+    """Its oldest document was found long before the first attempt to send it."""
+    await harness.operations.webhooks.add(NewWebhook("hook", "http://127.0.0.1:9/", since="c0"))
+    await harness.fetch("http://en.test/river")
+    await harness.execute("UPDATE changes SET changed_at = now() - interval '20 hours'")
+    (claimed,) = await harness.runtime.outbox.claim(1)
+    await harness.runtime.outbox.deliver(claimed)
+    await harness.execute("UPDATE webhooks SET failures = 3, error = 'It refuses.'")
+    now = harness.runtime.context.clock.now()
+    assert await check(harness) == []
+    assert await check(harness, now + 2 * HOUR) == [("outbox_stuck", "hook")]
+
+
 async def test_a_disk_that_is_nearly_full_is_an_alarm(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is over when there is clearly more space, and not when the free space swings around the limit."""
     total, lowest = 10**12, 5 * 10**10

@@ -19,6 +19,7 @@ from tests.stored_rows import write_all
 
 NEW = {"name": "hook", "url": "https://receiver.example/hook?a=1"}
 PUBLIC = {"name", "url", "events", "enabled", "waiting", "waiting_since", "parked", "failures", "failing_reason"} | {
+    "failing_since",
     "error",
     "not_before",
     "delivered_at",

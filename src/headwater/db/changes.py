@@ -144,6 +144,8 @@ class Webhook:
     """Deliveries that the receiver refused."""
     failures: int
     """Failed deliveries in a row."""
+    failing_since: datetime | None
+    """The time when the first of the pending deliveries failed."""
     failing_reason: Reason | None
     error: str | None
     not_before: datetime | None

@@ -172,7 +172,8 @@ class AlarmKeeper:
     async def _check_outboxes(self, found: _Found, now: datetime) -> None:
         for one in await self.webhooks.list_webhooks():
             fails = one.failures >= FAILURES_BEFORE_A_PAUSE
-            if one.enabled and fails and one.waiting_since and now - one.waiting_since >= _STUCK_FOR:
+            since = max(filter(None, (one.failing_since or one.waiting_since, one.delivered_at)), default=now)
+            if one.enabled and fails and one.waiting_since and now - since >= _STUCK_FOR:
                 message = f"{one.waiting} changes wait since {one.waiting_since:%Y-%m-%d %H:%M} UTC. {one.error or ''}"
                 found.add(AlarmKind.OUTBOX_STUCK, one.name, message.strip())
             elif fails:

@@ -24,14 +24,15 @@ SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 -- Webhooks and their state. Of the changes that have no delivery yet, at most $2 are counted and $3 are read.
 -- $1 name or NULL
 SELECT w.name, CASE WHEN w.kind = 'apprise' THEN split_part(w.url, '://', 1) || '://***' ELSE w.url END AS url, w.kind,
-       w.digest_hour, w.timezone, w.quiet_from, w.quiet_to, w.events, s.name AS search, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
+       w.digest_hour, w.timezone, w.quiet_from, w.quiet_to, w.events, s.name AS search, w.enabled, w.failures, outbox.failing_since, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
        coalesce(oldest.changed_at, ahead.oldest_at) AS waiting_since
 FROM webhooks w
 LEFT JOIN saved_searches s ON s.id = w.search_id
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE d.status = 'pending') AS pending, count(*) FILTER (WHERE d.status = 'parked') AS parked,
-           min(d.position) FILTER (WHERE d.status = 'pending') AS first
+           min(d.position) FILTER (WHERE d.status = 'pending') AS first,
+           min(d.failing_since) FILTER (WHERE d.status = 'pending') AS failing_since
     FROM deliveries d WHERE d.webhook_id = w.id AND d.status IN ('pending', 'parked')
 ) outbox
 LEFT JOIN changes oldest ON oldest.position = outbox.first
