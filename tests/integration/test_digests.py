@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.maintenance import rescue_expired
+from headwater.changes.operations import NewWebhook
 from headwater.changes.outbox import MOST_ATTEMPTS
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
@@ -325,6 +326,42 @@ async def test_a_large_digest_continues_in_the_next(
     found = [url for one in mail.accepted for url in urls_of(read_parts(one)[0])]
     assert sorted(found) == sorted(PAGES)
     assert f"The next digest has {len(PAGES) - 3} more." in read_parts(mail.accepted[0])[0]
+
+
+async def test_digests_are_made_while_there_is_room(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.notify.digests.MOST_DOCUMENTS", 1)
+    monkeypatch.setattr("headwater.db.digests.MOST_PENDING", 2)
+    await watch(harness, words="site:test")
+    await harness.fetch(*PAGES)
+    assert [await make_digests(harness) for _ in range(2)] == [2, 0]
+
+
+async def test_a_receiver_whose_deliveries_fail_delays_no_other(harness: AppHarness) -> None:
+    """Neither their digests nor their matches."""
+    await watch(harness)
+    await harness.operations.channels.add(NewChannel("other", READER, "rivers", since="c0"))
+    for name in ("bad-hook", "hook"):
+        new = NewWebhook(name, "http://127.0.0.1:9/", since="c0", search="rivers")
+        await harness.operations.webhooks.add(new)
+    await harness.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'It is refused.'; END $$"
+    )
+    await harness.execute(
+        "CREATE TRIGGER refuse BEFORE INSERT ON deliveries FOR EACH ROW "
+        f"WHEN (new.webhook_id IN ({await find_id(harness, 'reader')}, {await find_id(harness, 'bad-hook')})) "
+        "EXECUTE FUNCTION refuse()"
+    )
+    await harness.fetch("http://en.test/river")
+    await harness.execute("UPDATE webhooks SET position = 1 WHERE name <> 'bad-hook'")
+    await harness.execute("UPDATE webhooks SET digest_due_at = now() - interval '1 s' WHERE name = 'other'")
+    assert await make_digests(harness) == 1
+    rows = await harness.rows("SELECT w.name FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id ORDER BY 1")
+    assert [name for (name,) in rows] == ["hook", "other"]
+
+
+async def find_id(harness: AppHarness, name: str) -> int:
+    ((found,),) = await harness.rows("SELECT id FROM webhooks WHERE name = $1", name)
+    return int(found)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:aiosmtpd", "ignore::DeprecationWarning:aiosmtpd")

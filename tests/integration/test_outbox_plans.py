@@ -21,7 +21,7 @@ QUERIES: list[tuple[str, tuple[object, ...]]] = [
     ("position_before", (NOW - timedelta(days=9),)),
     ("position_before", (NOW - timedelta(minutes=5),)),
     ("return_expired_deliveries", (NOW, 500)),
-    ("lock_watching_receiver", (500, 1000)),
+    ("lock_watching_receiver", (500, 1000, [])),
     ("next_changed_documents", (1000, 500)),
     ("report_matches", (3, 1000, 1500, [1, 2], NOW)),
 ]

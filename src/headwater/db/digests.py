@@ -36,6 +36,8 @@ class DueDigest:
     timezone: str
     search: str
     words: str
+    room: int
+    """How many more of its deliveries may be pending."""
 
 
 async def add_channel(

@@ -77,9 +77,9 @@ async def find_saved_search_id(connection: Connection, name: str) -> int | None:
     return value
 
 
-async def lock_watching_receiver(connection: Connection) -> WatchingReceiver | None:
-    """Lock the receiver with a search that is most behind and has room. None if there is none."""
-    row = await connection.fetchrow(query("lock_watching_receiver"), MOST_PENDING, MOST_PARKED)
+async def lock_watching_receiver(connection: Connection, without: Collection[int]) -> WatchingReceiver | None:
+    """Lock the receiver with a search that is most behind and has room, except some. None if there is none."""
+    row = await connection.fetchrow(query("lock_watching_receiver"), MOST_PENDING, MOST_PARKED, list(without))
     if row is None:
         return None
     only = ContentFilter(row["source"], row["category"], row["topic"], row["language"])

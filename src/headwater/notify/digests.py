@@ -11,7 +11,7 @@ from headwater.db import digests, stories
 from headwater.db.context import DatabaseContext
 from headwater.db.digests import DueDigest
 from headwater.db.messages import DayReport, Digest, DigestDocument
-from headwater.db.pool import Connection
+from headwater.db.pool import AWAY, Connection
 from headwater.documents.days import DayOperations
 from headwater.sources.health import SourceHealth, SourceSummary
 from headwater.sources.listing import SourceFilter
@@ -42,8 +42,15 @@ class DigestMaker:
             is_daily = due.digest_hour is not None
             if is_daily not in reports:
                 reports[is_daily] = await self._report(now, is_over=is_daily)
-            while await self.context.database.transact(self._make, due, reports[is_daily], now):
-                made += 1
+            try:
+                for _ in range(due.room):
+                    if not await self.context.database.transact(self._make, due, reports[is_daily], now):
+                        break
+                    made += 1
+            except AWAY:
+                raise
+            except Exception:
+                log.exception("digests.failed", channel=due.id)  # the digests of others must not wait for it
         return made
 
     async def _make(self, connection: Connection, due: DueDigest, report: DayReport, now: datetime) -> bool:

@@ -15,11 +15,14 @@ SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = $1)
 -- name: list_due_digests
 -- The channels whose digest is due: a daily one at its time, another one when documents wait. $1 now, $2 how many deliveries may
 -- be pending
-SELECT w.id, w.digest_hour, w.timezone, s.name AS search, s.words
+SELECT w.id, w.digest_hour, w.timezone, s.name AS search, s.words, $2 - outbox.pending AS room
 FROM webhooks w JOIN saved_searches s ON s.id = w.search_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
+) outbox
 WHERE w.kind <> 'webhook' AND w.enabled AND (w.digest_due_at IS NULL OR w.digest_due_at <= $1) AND NOT is_quiet(w, $1)
   AND (w.digest_hour IS NOT NULL OR EXISTS (SELECT FROM reported_documents r WHERE r.webhook_id = w.id AND r.is_waiting))
-  AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending') < $2
+  AND outbox.pending < $2
 ORDER BY w.digest_due_at NULLS FIRST LIMIT 100
 
 -- name: lock_due_digest

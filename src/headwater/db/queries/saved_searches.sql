@@ -23,10 +23,10 @@ SELECT id FROM saved_searches WHERE name = $1
 
 -- name: lock_watching_receiver
 -- Lock the enabled receiver with a search that is most behind and has room, and that no other transaction has locked.
--- $1 how many deliveries may be pending, $2 how many may be parked
+-- $1 how many deliveries may be pending, $2 how many may be parked, $3 receivers to leave out
 SELECT w.id, w.kind, w.position, s.words, s.source, s.category, s.topic, s.language
 FROM webhooks w JOIN saved_searches s ON s.id = w.search_id
-WHERE w.enabled AND EXISTS (SELECT FROM changes c WHERE c.position > w.position)
+WHERE w.enabled AND w.id <> ALL ($3::int[]) AND EXISTS (SELECT FROM changes c WHERE c.position > w.position)
   AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending') < $1
   AND (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.status = 'parked') < $2
 ORDER BY w.position LIMIT 1
