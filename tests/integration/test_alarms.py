@@ -24,7 +24,7 @@ from tests.integration.test_webhooks import delivering
 from tests.mail_server import MailServer, read_parts
 from tests.receiver import ReceiverServer
 from tests.refusals import refused
-from tests.server import Site, rss
+from tests.server import Answer, Site, page, rss
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 FEED = "http://news.test/feed"
@@ -199,24 +199,40 @@ async def test_extraction_that_makes_shorter_texts_than_before_is_an_alarm(harne
     assert (documents, characters) == (len(PAGES), stored)
     await harness.execute("UPDATE extraction_days SET documents = 20, characters = 2000, without_byline = 0")
     await harness.execute(
-        "INSERT INTO extraction_days SELECT source_id, day - 10, 100, 100000, without_title, 0, 0, 100 "
+        "INSERT INTO extraction_days SELECT source_id, page_kind, day - 10, 100, 100000, without_title, 0, 0, 0, 100 "
         "FROM extraction_days"
     )
-    assert await check(harness) == [("extraction_drifted", "manual")]
+    assert await check(harness) == [("extraction_drifted", "manual (article)")]
     await harness.execute("UPDATE extraction_days SET documents = 3 WHERE documents = 20")
-    assert await check(harness) == [("extraction_drifted", "manual")], "too few documents decide nothing"
+    assert await check(harness) == [("extraction_drifted", "manual (article)")], "too few documents decide nothing"
     await harness.execute(
         "UPDATE extraction_days SET documents = 20, characters = 20000, confidence = 20 WHERE documents = 3"
     )
     assert await check(harness) == []
 
 
-PAST = ExtractionSums(1000, 1_000_000, 10, 100, 0, 900.0)
+async def test_the_fields_that_selectors_give_are_counted_by_kind_of_page(site: Site, harness: AppHarness) -> None:
+    """Issue 23: a template that changed is seen by its selectors, which find nothing any more."""
+    site.answers["http://made.test/a"] = Answer(page("a"), headers={"Content-Type": "text/html"})
+    selectors = {"body": "article", "title": "h1", "byline": ".nowhere"}
+    await harness.operations.sources.create("made", "manual", {"selectors": selectors})
+    await harness.operations.frontier.submit(["http://made.test/a"], "made")
+    await harness.work()
+    await harness.operations.webhooks.list_webhooks()  # numbers the changes
+    await check(harness)
+    counted = await harness.rows(
+        "SELECT page_kind, documents, selected FROM extraction_days e JOIN sources s ON s.id = e.source_id "
+        "WHERE s.name = 'made'"
+    )
+    assert counted == [("article", 1, 3)]  # text, title, and the abstract of the text
+
+
+PAST = ExtractionSums(1000, 1_000_000, 10, 100, 0, 2000, 900.0)
 
 
 def test_drift_is_a_large_difference_from_the_past() -> None:
     """Texts, empty fields and confidence, each alone (issue 23)."""
-    same = ExtractionSums(20, 20_000, 0, 2, 0, 18.0)
+    same = ExtractionSums(20, 20_000, 0, 2, 0, 40, 18.0)
     assert find_drift(PAST, same) == []
     assert find_drift(PAST, same._replace(characters=9_000)) == []
     for change, word in (
@@ -226,6 +242,7 @@ def test_drift_is_a_large_difference_from_the_past() -> None:
         ({"without_byline": 9}, "byline"),
         ({"without_date": 20}, "date"),
         ({"confidence": 14.0}, "0.70"),
+        ({"selected": 20}, "1.0"),
     ):
         (sentence,) = find_drift(PAST, same._replace(**change))
         assert word in sentence

@@ -32,6 +32,8 @@ class ExtractionSums(NamedTuple):
     without_title: int
     without_byline: int
     without_date: int
+    selected: int
+    """Fields that the selectors of the source gave."""
     confidence: float
 
 
@@ -64,11 +66,12 @@ async def count_extractions(connection: Connection, limit: int) -> int:
 async def compare_extractions(
     connection: Connection, first_day: date
 ) -> dict[str, tuple[ExtractionSums | None, ExtractionSums | None]]:
-    """Return, by source, the sums of the days before and those of the last days."""
+    """Return, by source and kind of page, the sums of the days before and those of the last days."""
     found: dict[str, list[ExtractionSums | None]] = {}
     for row in await connection.fetch(query("compare_extractions"), first_day):
         sums = ExtractionSums(*(row[name] for name in ExtractionSums._fields))
-        found.setdefault(row["name"], [None, None])[row["is_recent"]] = sums
+        name = " ".join([row["name"], *([f"({row['page_kind']})"] if row["page_kind"] else [])])
+        found.setdefault(name, [None, None])[row["is_recent"]] = sums
     return {name: (past, recent) for name, (past, recent) in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Whether extraction has drifted: a source's new documents compared with its own past. Pure."""
+"""Whether extraction has drifted: new documents of a source and kind of page, compared with their own past. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,7 @@ FEWEST_PAST = 50
 _SHORTER, _LONGER = 0.4, 3.0  # of the past length of a text
 _MORE_EMPTY = 0.3  # of all documents
 _LESS_SURE = 0.15
+_FEWER_SELECTED = 0.5  # fields of a document
 
 
 def can_compare(past: ExtractionSums | None, recent: ExtractionSums | None) -> bool:
@@ -30,6 +31,9 @@ def _list_changes(past: ExtractionSums, recent: ExtractionSums) -> Iterator[str]
         share = getattr(recent, f"without_{field}") / recent.documents
         if share - was >= _MORE_EMPTY:
             yield f"{share:.0%} of documents have no {field}; it was {was:.0%}."
+    hits, were = recent.selected / recent.documents, past.selected / past.documents
+    if were - hits >= _FEWER_SELECTED:
+        yield f"The selectors find {hits:.1f} fields of a page; they found {were:.1f}."
     sure, surer = recent.confidence / recent.documents, past.confidence / past.documents
     if surer - sure >= _LESS_SURE:
         yield f"The mean confidence of fields is {sure:.2f}; it was {surer:.2f}."

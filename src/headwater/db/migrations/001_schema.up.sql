@@ -818,14 +818,16 @@ CREATE UNIQUE INDEX alarms_open ON alarms (kind, subject) WHERE ended_at IS NULL
 -- The sums of the new documents of a source on a day (UTC). They show whether extraction works as in the past of the source.
 CREATE TABLE extraction_days (
     source_id       int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    page_kind       text NOT NULL,      -- pages of one kind mostly have one template; empty: no HTML page
     day             date NOT NULL,
     documents       int NOT NULL,
     characters      bigint NOT NULL,    -- of all their texts
     without_title   int NOT NULL,
     without_byline  int NOT NULL,
     without_date    int NOT NULL,
+    selected        int NOT NULL,       -- fields that the source's selectors gave
     confidence      double precision NOT NULL,  -- the sum, over the documents, of the mean of their fields
-    PRIMARY KEY (source_id, day)
+    PRIMARY KEY (source_id, page_kind, day)
 );
 CREATE INDEX extraction_days_day ON extraction_days (day);
 

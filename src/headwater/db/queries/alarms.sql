@@ -36,32 +36,34 @@ WITH place AS MATERIALIZED (
     SELECT c.position, c.document_id, c.revision, c.is_correction, c.reason, c.changed_at FROM changes c
     WHERE c.position > (SELECT position FROM place) ORDER BY c.position LIMIT $1
 ), fresh AS (
-    SELECT d.source_id, (f.changed_at AT TIME ZONE 'UTC')::date AS day, char_length(t.body) AS characters,
+    SELECT d.source_id, coalesce(d.page_kind, '') AS page_kind, (f.changed_at AT TIME ZONE 'UTC')::date AS day, char_length(t.body) AS characters,
            (d.title = '')::int AS untitled, (coalesce(d.byline, '') = '')::int AS anonymous, (d.published_at IS NULL)::int AS undated,
+           (SELECT count(*) FROM jsonb_each_text(d.provenance) p WHERE p.value = 'selector') AS selected,
            coalesce((SELECT avg(c.value::text::float8) FROM jsonb_each(d.confidence) c WHERE jsonb_typeof(c.value) = 'number'), 1) AS sure
     FROM following f JOIN documents d ON d.id = f.document_id JOIN texts t USING (content_hash)
     WHERE f.revision = 1 AND NOT f.is_correction AND f.reason IS NULL
 ), added AS (
-    INSERT INTO extraction_days AS e (source_id, day, documents, characters, without_title, without_byline, without_date, confidence)
-    SELECT source_id, day, count(*), sum(characters), sum(untitled), sum(anonymous), sum(undated), sum(sure)
-    FROM fresh GROUP BY source_id, day
-    ON CONFLICT (source_id, day) DO UPDATE
+    INSERT INTO extraction_days AS e
+        (source_id, page_kind, day, documents, characters, without_title, without_byline, without_date, selected, confidence)
+    SELECT source_id, page_kind, day, count(*), sum(characters), sum(untitled), sum(anonymous), sum(undated), sum(selected), sum(sure)
+    FROM fresh GROUP BY source_id, page_kind, day
+    ON CONFLICT (source_id, page_kind, day) DO UPDATE
         SET documents = e.documents + excluded.documents, characters = e.characters + excluded.characters,
             without_title = e.without_title + excluded.without_title, without_byline = e.without_byline + excluded.without_byline,
-            without_date = e.without_date + excluded.without_date, confidence = e.confidence + excluded.confidence
+            without_date = e.without_date + excluded.without_date, selected = e.selected + excluded.selected, confidence = e.confidence + excluded.confidence
 ), moved AS (
     UPDATE alarm_state SET position = (SELECT max(position) FROM following) WHERE EXISTS (SELECT FROM following)
 )
 SELECT count(*) FROM following
 
 -- name: compare_extractions
--- The sums of the last days and of the days before, by source. $1 first of the last days
-SELECT s.name, e.day >= $1 AS is_recent, sum(documents)::int AS documents, sum(characters)::bigint AS characters,
+-- The sums of the last days and of the days before, by source and kind of page. $1 first of the last days
+SELECT s.name, e.page_kind, e.day >= $1 AS is_recent, sum(documents)::int AS documents, sum(characters)::bigint AS characters,
        sum(without_title)::int AS without_title, sum(without_byline)::int AS without_byline,
-       sum(without_date)::int AS without_date, sum(confidence) AS confidence
+       sum(without_date)::int AS without_date, sum(selected)::int AS selected, sum(confidence) AS confidence
 FROM extraction_days e JOIN sources s ON s.id = e.source_id
 WHERE e.source_id IN (SELECT source_id FROM extraction_days WHERE day >= $1)
-GROUP BY s.name, e.day >= $1
+GROUP BY s.name, e.page_kind, e.day >= $1
 
 -- name: prune_extraction_days
 -- $1 first day to keep
