@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -46,7 +47,9 @@ async def harness(site: Site, mail: MailServer, make_settings: Callable[..., Set
 
 async def check(harness: AppHarness, now: datetime | None = None) -> list[tuple[str, str]]:
     """Check alarms, and return those that are open."""
-    found = await harness.runtime.alarm_keeper.check(now or harness.runtime.context.clock.now())
+    now = now or harness.runtime.context.clock.now()
+    await harness.runtime.alarm_keeper.check_disk(now)
+    found = await harness.runtime.alarm_keeper.check(now)
     return [(one.kind, one.subject) for one in found]
 
 
@@ -134,7 +137,7 @@ async def test_a_silent_source_is_an_alarm(harness: AppHarness) -> None:
 
 
 async def test_a_day_is_incomplete_from_six_hours_after_its_end(harness: AppHarness, site: Site) -> None:
-    """Pages that wait make it incomplete. It is over when they are stored, and an earlier day stays open."""
+    """Pages that wait make it incomplete. It is over when they are stored, also after many days."""
     now = harness.runtime.context.clock.now()
     day = now.date()
     site.answers[FEED] = rss("http://news.test/1")
@@ -145,8 +148,62 @@ async def test_a_day_is_incomplete_from_six_hours_after_its_end(harness: AppHarn
     assert await check(harness, midnight + 5 * HOUR) == []
     assert await check(harness, midnight + 7 * HOUR) == [("day_incomplete", str(day))]
     assert await check(harness, midnight + 5 * DAY) == [("day_incomplete", str(day))]
-    await harness.execute("DELETE FROM daily_index")
-    assert await check(harness, midnight + 8 * HOUR) == []
+    await harness.execute("DELETE FROM frontier_queue")
+    assert await check(harness, midnight + 5 * DAY) == []
+
+
+@pytest.mark.parametrize("change", ["enabled = false", "removed_at = now()"])
+async def test_the_pages_of_a_source_that_is_removed_or_disabled_are_not_expected(
+    harness: AppHarness, site: Site, change: str
+) -> None:
+    now = harness.runtime.context.clock.now()
+    site.answers[FEED] = rss("http://news.test/1")
+    await harness.operations.sources.add(FEED)
+    await harness.execute("UPDATE poll_state SET next_poll_at = now() + interval '30 days'")
+    await harness.execute("UPDATE daily_index SET day = $1", now.date())
+    assert await check(harness, now + DAY + 7 * HOUR) == [("day_incomplete", str(now.date()))]
+    await harness.execute(f"UPDATE sources SET {change} WHERE name = 'news.test'")
+    assert await check(harness, now + 5 * DAY) == []
+
+
+async def test_many_open_days_are_checked_in_turn(harness: AppHarness) -> None:
+    now = harness.runtime.context.clock.now()
+    await harness.execute(
+        "INSERT INTO alarms (kind, subject, message, began_at) "
+        "SELECT 'day_incomplete', ($1::date - n)::text, 'Read it.', now() FROM generate_series(10, 21) n",
+        now.date(),
+    )
+    still_open = [len(await check(harness, now + minute * timedelta(minutes=1))) for minute in range(3)]
+    assert still_open == [7, 2, 0]
+
+
+async def test_the_process_that_does_not_check_the_rest_checks_its_disk(
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alarms, "measure_disk", lambda _: (1, 10**12))
+    await harness.execute("UPDATE alarm_state SET checked_at = now()")
+    stop = asyncio.Event()
+    working = asyncio.create_task(run_roles([AlarmRole(harness.runtime.alarm_keeper, look_seconds=0.02)], stop))
+    async with asyncio.timeout(20):
+        while not (await harness.operations.alarms.list_alarms(only_open=True)).alarms:
+            await asyncio.sleep(0.01)
+    stop.set()
+    await working
+
+
+async def test_a_day_ends_in_the_time_zone_of_its_source(
+    site: Site, mail: MailServer, make_settings: Callable[..., Settings]
+) -> None:
+    """A day of London ends 11 hours after that of Auckland, or 13."""
+    settings = make_settings(timezone="Pacific/Auckland")
+    async with open_harness(settings) as harness:
+        await harness.execute(
+            "INSERT INTO sources (name, kind, settings, created_at) VALUES ('govuk', 'govuk', '{}', $1)",
+            datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        end = datetime(2026, 7, 2, tzinfo=ZoneInfo("Europe/London"))
+        opened = [("day_incomplete", "2026-07-01") in await check(harness, end + after * HOUR) for after in (5, 7)]
+        assert opened == [False, True]
 
 
 async def test_a_receiver_that_takes_nothing_for_an_hour_is_a_stuck_outbox(harness: AppHarness) -> None:
@@ -185,7 +242,11 @@ async def test_a_disk_that_is_nearly_full_is_an_alarm(harness: AppHarness, monke
     await harness.execute(
         "INSERT INTO alarms (kind, subject, message, began_at) VALUES ('disk_low', 'other:/data', 'Full.', now())"
     )
-    assert await check(harness) == [("disk_low", "other:/data")]
+    now = harness.runtime.context.clock.now()
+    assert await check(harness, now + 23 * HOUR) == [("disk_low", "other:/data")]
+    await harness.execute("UPDATE alarms SET seen_at = now() + interval '2 hours' WHERE ended_at IS NULL")
+    assert await check(harness, now + 25 * HOUR) == [("disk_low", "other:/data")]
+    assert await check(harness, now + 27 * HOUR) == []
 
 
 async def test_extraction_that_makes_shorter_texts_than_before_is_an_alarm(harness: AppHarness) -> None:

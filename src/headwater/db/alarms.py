@@ -52,6 +52,16 @@ async def end_alarm(connection: Connection, alarm_id: int, now: datetime) -> boo
     return await connection.fetchval(query("end_alarm"), alarm_id, now) is not None
 
 
+async def see_alarm(connection: Connection, kind: AlarmKind, subject: str, now: datetime) -> None:
+    """Save that an open alarm was checked where it began."""
+    await connection.execute(query("see_alarm"), kind, subject, now)
+
+
+async def list_seen_disks(connection: Connection, since: datetime) -> set[str]:
+    """Return the disks of open alarms that their machines measured after a time."""
+    return {row["subject"] for row in await connection.fetch(query("list_seen_disks"), since)}
+
+
 async def list_alarms(connection: Connection, limit: int, *, only_open: bool) -> list[Alarm]:
     """List alarms: open ones first, then the last ones."""
     return [to_record(Alarm, row) for row in await connection.fetch(query("list_alarms"), only_open, limit)]

@@ -195,6 +195,11 @@ async def get_sources_of_kinds(connection: Connection, kinds: Collection[str]) -
     return [_read_source(row) for row in await connection.fetch(query("get_sources_of_kinds"), list(kinds))]
 
 
+async def list_enabled(connection: Connection, names: Collection[str]) -> list[str]:
+    """Return the names of the enabled sources among some."""
+    return [row["name"] for row in await connection.fetch(query("list_enabled"), list(names))]
+
+
 async def get_browser_sources(connection: Connection) -> list[str]:
     """Return the names of enabled sources whose pages a browser fetches."""
     return [row["name"] for row in await connection.fetch(query("get_browser_sources"))]

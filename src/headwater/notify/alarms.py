@@ -19,7 +19,7 @@ from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
 from headwater.core.dates import bounds, day_of
 from headwater.core.record import record
 from headwater.core.waiting import wait_for
-from headwater.db import alarms, search_index
+from headwater.db import alarms, search_index, sources
 from headwater.db.alarms import Alarm as Alarm
 from headwater.db.context import DatabaseContext
 from headwater.db.messages import AlarmKind as AlarmKind
@@ -36,6 +36,8 @@ _FAILS_FOR = timedelta(hours=1)
 _STUCK_FOR = timedelta(hours=1)
 _READ_BY = timedelta(hours=6)  # after the end of a day
 _DAYS_CHECKED = 3
+_EARLIER_CHECKED = 5  # in one check, so that many open alarms cost no more
+_UNSEEN_FOR = timedelta(days=1)
 LOWEST_FREE_BYTES = 2048 * 1024**2
 LOWEST_FREE_SHARE = 0.05
 _CALM = 1.2  # of these, from which on a disk has enough space again
@@ -97,7 +99,7 @@ class AlarmKeeper:
             (self._check_days, (AlarmKind.DAY_INCOMPLETE,)),
             (self._check_extraction, (AlarmKind.EXTRACTION_DRIFTED,)),
             (self._check_outboxes, (AlarmKind.OUTBOX_STUCK,)),
-            (self._check_disk, (AlarmKind.DISK_LOW,)),
+            (self._check_unseen_disks, (AlarmKind.DISK_LOW,)),
         ):
             try:
                 await check(found, now)
@@ -134,22 +136,30 @@ class AlarmKeeper:
                 found.undecided.add((AlarmKind.SOURCE_SILENT, source.name))
 
     async def _check_days(self, found: _Found, now: datetime) -> None:
-        """Check the last days, and keep the alarms of earlier ones: they stay incomplete until somebody reads them."""
+        """Check the last days, and in turn some of the earlier days that are incomplete."""
         today = day_of(now, self.context.settings.timezone)
         last = [today - timedelta(days=back) for back in range(1, _DAYS_CHECKED + 1)]
-        for day in last:
+        open_days = {date.fromisoformat(one.subject) for one in found.open if one.kind is AlarmKind.DAY_INCOMPLETE}
+        earlier = sorted(open_days - set(last))
+        turn = int(now.timestamp() // CHECK_EVERY.total_seconds()) * _EARLIER_CHECKED % max(len(earlier), 1)
+        checked = (earlier[turn:] + earlier[:turn])[:_EARLIER_CHECKED]
+        for day in [*last, *checked]:
             if problem := await self._find_missing(day, now):
                 found.add(AlarmKind.DAY_INCOMPLETE, str(day), problem)
-        found.leave(AlarmKind.DAY_INCOMPLETE, lambda day: date.fromisoformat(day) < last[-1])
+        left = set(earlier) - set(checked)
+        found.leave(AlarmKind.DAY_INCOMPLETE, lambda day: date.fromisoformat(day) in left)
 
     async def _find_missing(self, day: date, now: datetime) -> str:
-        if now < bounds(day, self.context.settings.timezone)[1] + _READ_BY:
-            return ""
+        """Return what a day lacks. A source is late from six hours after the end of the day in its time zone."""
         measured = await self.days.measure(day)
-        unread = [one.source for one in await self.days.list_unread(day)]
+        late = {one.source: now >= bounds(day, one.timezone)[1] + _READ_BY for one in measured.days}
+        is_late = now >= bounds(day, self.context.settings.timezone)[1] + _READ_BY
+        unread = [one.source for one in await self.days.list_unread(day) if late.get(one.source, False)]
+        waiting = {one.source: one.waiting for one in measured.sources if one.waiting and late.get(one.source, is_late)}
+        enabled = await self.context.database.run(sources.list_enabled, waiting)
         parts = [f"{', '.join(unread)}: not read to the end of the day."] if unread else []
-        if measured.waiting:
-            parts.append(f"Pages that wait to be fetched: {measured.waiting}.")
+        if enabled:
+            parts.append(f"Pages that wait to be fetched: {sum(waiting[name] for name in enabled)}.")
         return " ".join(parts)
 
     async def _check_extraction(self, found: _Found, now: datetime) -> None:
@@ -182,16 +192,25 @@ class AlarmKeeper:
         if self.context.settings.search_url and index and index.failures >= FAILURES_BEFORE_A_PAUSE:
             found.add(AlarmKind.OUTBOX_STUCK, "search index", index.error or "It accepts no changes.")
 
-    async def _check_disk(self, found: _Found, _now: datetime) -> None:
+    async def check_disk(self, now: datetime) -> None:
+        """Begin or end the alarm of the disk of this machine. Each process does so: no other one can measure it."""
         free, total = await asyncio.to_thread(measure_disk, self.context.settings.data_dir)
         machine, _, _ = self.context.holder.partition(":")
-        subject = f"{machine}:{self.context.settings.data_dir}"
+        own = AlarmKind.DISK_LOW, f"{machine}:{self.context.settings.data_dir}"
+        found = _Found(open=[one for one in await self._list_open() if (one.kind, one.subject) == own])
         lowest = max(LOWEST_FREE_BYTES, int(total * LOWEST_FREE_SHARE))
         if free < lowest:
             message = f"{decimal(free)} of {decimal(total)} are free; Headwater needs {decimal(lowest)}."
-            found.add(AlarmKind.DISK_LOW, subject, message)
-        is_calm = free >= lowest * _CALM
-        found.leave(AlarmKind.DISK_LOW, lambda other: other != subject or not is_calm)
+            found.add(*own, message)
+        elif free < lowest * _CALM:
+            found.undecided.add(own)
+        await self.context.database.transact(self._save, found, now)
+        await self.context.database.run(alarms.see_alarm, *own, now)
+
+    async def _check_unseen_disks(self, found: _Found, now: datetime) -> None:
+        """End the alarms of machines that have not run for a day, and leave the others to their machines."""
+        seen = await self.context.database.run(alarms.list_seen_disks, now - _UNSEEN_FOR)
+        found.leave(AlarmKind.DISK_LOW, lambda subject: subject in seen)
 
 
 def measure_disk(folder: Path) -> tuple[int, int]:
@@ -208,7 +227,7 @@ def _fails_long(source: SourceSummary, now: datetime) -> bool:
 
 @dataclass(slots=True, eq=False)
 class AlarmRole:
-    """Checks alarms every minute, in one process of all."""
+    """Checks alarms every minute: each process its own disk, and one process of all the rest."""
 
     keeper: AlarmKeeper
     look_seconds: float = CHECK_EVERY.total_seconds()
@@ -222,6 +241,7 @@ class AlarmRole:
                 return
             try:
                 now = context.clock.now()
+                await self.keeper.check_disk(now)
                 if await context.database.run(alarms.take_alarm_check, now, CHECK_EVERY * 0.9):
                     await self.keeper.check(now)
             except AWAY as error:

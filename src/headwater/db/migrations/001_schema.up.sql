@@ -811,7 +811,8 @@ CREATE TABLE alarms (
     subject   text NOT NULL,        -- the source, the day, the folder or the receiver
     message   text NOT NULL,
     began_at  timestamptz NOT NULL,
-    ended_at  timestamptz CHECK (ended_at >= began_at)
+    ended_at  timestamptz CHECK (ended_at >= began_at),
+    seen_at   timestamptz           -- of a disk: when its machine measured it last
 );
 CREATE UNIQUE INDEX alarms_open ON alarms (kind, subject) WHERE ended_at IS NULL;
 

@@ -19,6 +19,14 @@ WITH ended AS (
 INSERT INTO changes (url_id, url, alarm_id, is_over, changed_at)
 SELECT 0, 'alarm:' || kind || ':' || subject, id, true, $2 FROM ended RETURNING alarm_id
 
+-- name: see_alarm
+-- Save that an open alarm was checked where it began. $1 kind, $2 subject, $3 now
+UPDATE alarms SET seen_at = $3 WHERE kind = $1 AND subject = $2 AND ended_at IS NULL
+
+-- name: list_seen_disks
+-- The disks of open alarms that their machines measured after a time. $1 time
+SELECT subject FROM alarms WHERE kind = 'disk_low' AND ended_at IS NULL AND coalesce(seen_at, began_at) > $1
+
 -- name: list_alarms
 -- Open ones first, then the last ones. $1 whether only open ones, $2 how many
 SELECT * FROM alarms WHERE NOT $1 OR ended_at IS NULL ORDER BY ended_at IS NOT NULL, id DESC LIMIT $2
