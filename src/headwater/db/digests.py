@@ -87,7 +87,8 @@ async def lock_due_digest(connection: Connection, channel_id: int, now: datetime
 
 
 async def waiting_documents(connection: Connection, channel_id: int, limit: int) -> list[dict[str, Any]]:
-    """Return documents that wait for a digest, the oldest match first. A deleted one has no title."""
+    """Lock and return documents that wait for a digest, the oldest match first. A deleted one has no title."""
+    await connection.execute(query("lock_waiting_documents"), channel_id, limit)
     return [dict(row) for row in await connection.fetch(query("waiting_documents"), channel_id, limit, _LEAD)]
 
 

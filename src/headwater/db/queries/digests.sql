@@ -29,6 +29,14 @@ ORDER BY w.digest_due_at NULLS FIRST LIMIT 100
 -- Lock a channel if its digest is still due and no other process makes it. $1 id, $2 now
 SELECT id FROM webhooks WHERE id = $1 AND enabled AND (digest_due_at IS NULL OR digest_due_at <= $2) FOR NO KEY UPDATE SKIP LOCKED
 
+-- name: lock_waiting_documents
+-- A deletion of these documents waits until the digest is saved, so it finds them there. $1 channel, $2 how many
+SELECT FROM url_frontier u
+WHERE id IN (SELECT d.url_id FROM documents d JOIN (
+                 SELECT document_id FROM reported_documents WHERE webhook_id = $1 AND is_waiting ORDER BY position LIMIT $2
+             ) r ON r.document_id = d.id)
+ORDER BY id FOR KEY SHARE
+
 -- name: waiting_documents
 -- The documents that wait for a digest, the oldest match first. A deleted document has no title. $1 channel, $2 how many,
 -- $3 characters of a lead
