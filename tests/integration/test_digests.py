@@ -14,6 +14,7 @@ from headwater.changes.operations import NewWebhook
 from headwater.changes.outbox import MOST_ATTEMPTS
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db import digests
 from headwater.http import services
 from headwater.notify.channels import DeliveryTimes, NewChannel
 from headwater.notify.digests import next_hour
@@ -328,6 +329,55 @@ async def test_a_large_digest_continues_in_the_next(
     assert f"The next digest has {len(PAGES) - 3} more." in read_parts(mail.accepted[0])[0]
 
 
+async def test_a_deletion_waits_for_a_digest_that_is_being_made(harness: AppHarness) -> None:
+    """Else the digest would keep the deleted document."""
+    await watch(harness)
+    await harness.fetch("http://en.test/river")
+    await harness.operations.webhooks.list_webhooks()
+    await harness.runtime.matcher.match_all()
+    maker, database, now = harness.runtime.digest_maker, harness.runtime.context.database, utc_now(harness)
+    (due,) = await database.run(digests.list_due_digests, now)
+    report = await maker.report(now.date(), is_over=False)
+    document = (await harness.documents())["http://en.test/river"]
+    async with database.connection() as connection, connection.transaction():
+        assert await maker._make(connection, due, report, now)
+        deleting = asyncio.create_task(harness.operations.documents.delete(document.id))
+        async with asyncio.timeout(20):
+            while not await harness.rows("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+                assert not deleting.done()
+                await asyncio.sleep(0.01)
+    await deleting
+    assert await harness.rows("SELECT FROM deliveries WHERE digest IS NOT NULL") == []
+
+
+def utc_now(harness: AppHarness) -> datetime:
+    return harness.runtime.context.clock.now()
+
+
+async def test_a_slow_mail_server_delays_no_webhook(
+    harness: AppHarness, mail: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 4.4: also if there are more mails than deliveries at once."""
+    monkeypatch.setattr("headwater.changes.outbox._DELIVERIES_AT_ONCE", 2)
+    monkeypatch.setattr("headwater.changes.outbox._CHANNELS_AT_ONCE", 1)
+    mail.held = "DATA"
+    async with ReceiverServer() as receiver:
+        await watch(harness)
+        for name in ("second", "third"):
+            await harness.operations.channels.add(NewChannel(name, READER, "rivers", since="c0"))
+        await harness.fetch("http://en.test/river")
+        assert await make_digests(harness) == 3
+        async with delivering(harness):
+            await asyncio.wait_for(mail.arrived.wait(), 20)
+            await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook"), since="c0"))
+            async with asyncio.timeout(20):
+                while not receiver.received("hook"):
+                    await asyncio.sleep(0.01)
+            leased = "SELECT FROM deliveries WHERE event = 'digest' AND lease_token IS NOT NULL"
+            assert len(await harness.rows(leased)) == 1
+            mail.released.set()
+
+
 async def test_digests_are_made_while_there_is_room(harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.notify.digests.MOST_DOCUMENTS", 1)
     monkeypatch.setattr("headwater.db.digests.MOST_PENDING", 2)
@@ -401,6 +451,17 @@ async def test_a_service_gets_digests_through_apprise(harness: AppHarness) -> No
         bodies = [json.loads(one.body) for one in receiver.received("hook")]
         assert [one["title"] for one in bodies] == ["rivers: 2 new documents"] * 2
         assert urls_of(bodies[1]["message"]) == RIVERS
+
+
+async def test_a_text_that_is_too_long_for_a_service_is_several_messages(harness: AppHarness) -> None:
+    async with ReceiverServer() as receiver:
+        address = receiver.url("hook").replace("http://", "json://")
+        longest = services.find_service(address).body_maxlen
+        text = "\n".join(str(number) for number in range(longest // 3))
+        await harness.runtime.sender.services.send(address, "Long", text)
+        messages = [json.loads(one.body)["message"] for one in receiver.received("hook")]
+        assert max(map(len, messages)) <= longest
+        assert [line for one in messages for line in one.split()] == text.split()
 
 
 async def test_the_guard_checks_the_addresses_of_services(site: Site, make_settings: Callable[..., Settings]) -> None:

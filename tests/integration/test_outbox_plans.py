@@ -14,7 +14,7 @@ UNNUMBERED = 20_000
 QUERIES: list[tuple[str, tuple[object, ...]]] = [
     ("lock_ready_webhooks", (NOW,)),
     ("fan_out", ([1, 2], 500, 1000, NOW, 2000)),
-    ("claim_deliveries", ([1], NOW, "me", UUID(int=1), SOON, 4, 3, 64, SOON)),
+    ("claim_deliveries", ([1], NOW, "me", UUID(int=1), SOON, 4, 3, 64, SOON, 48)),
     ("positions_after", (1000, 100)),
     ("list_webhooks", (None, 100, 2000)),
     ("number_changes", (10**6, 5000)),

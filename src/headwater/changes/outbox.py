@@ -37,6 +37,7 @@ from headwater.db.pool import AWAY, Connection
 log = structlog.get_logger()
 
 _DELIVERIES_AT_ONCE = 64
+_CHANNELS_AT_ONCE = 48  # of them, so that a slow mail server delays no webhook
 LONGEST_WAIT = timedelta(hours=1)
 MOST_ATTEMPTS = 20
 FAILURES_BEFORE_A_PAUSE = 3
@@ -71,18 +72,20 @@ class Outbox:
     context: DatabaseContext
     sender: Sender
 
-    async def claim(self, limit: int) -> list[ClaimedDelivery]:
-        """Claim due deliveries: for each document and receiver the oldest."""
+    async def claim(self, limit: int, channels: int = _CHANNELS_AT_ONCE) -> list[ClaimedDelivery]:
+        """Claim due deliveries: for each document and receiver the oldest. At most `channels` are to channels."""
         if not await self.context.database.run(changes.has_enabled_webhook):
             return []
         for _ in range(_MOST_STEPS):
             numbered = await self.context.database.transact(changes.number_changes)
-            claimed, is_behind = await self.context.database.transact(self._claim_next, limit)
+            claimed, is_behind = await self.context.database.transact(self._claim_next, limit, channels)
             if claimed or not (is_behind or numbered == changes.NUMBERED_AT_ONCE):
                 return claimed
         return []
 
-    async def _claim_next(self, connection: Connection, limit: int) -> tuple[list[ClaimedDelivery], bool]:
+    async def _claim_next(
+        self, connection: Connection, limit: int, channels: int
+    ) -> tuple[list[ClaimedDelivery], bool]:
         """Make deliveries of the next changes and claim due ones; return also whether there are more changes."""
         now = self.context.clock.now()
         locked = await changes.lock_ready_webhooks(connection, now)
@@ -99,6 +102,7 @@ class Outbox:
             channel_until=until + max(map(self.sender.longest, (ReceiverKind.EMAIL, ReceiverKind.APPRISE))),
             failing=FAILURES_BEFORE_A_PAUSE,
             limit=limit,
+            channels=channels,
         )
         return claimed, is_behind
 
@@ -197,7 +201,8 @@ class DelivererRole:
         room = _DELIVERIES_AT_ONCE - len(self.under_way)
         if room <= 0:
             return
-        for delivery in await self.outbox.claim(room):
+        to_channels = sum(one.receiver.kind is not ReceiverKind.WEBHOOK for one in self.under_way.values())
+        for delivery in await self.outbox.claim(room, max(0, _CHANNELS_AT_ONCE - to_channels)):
             task = asyncio.create_task(self._deliver(delivery))
             self.under_way[task] = delivery
             task.add_done_callback(self._end)

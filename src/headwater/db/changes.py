@@ -380,11 +380,12 @@ async def claim_deliveries(
     channel_until: datetime,
     failing: int,
     limit: int,
+    channels: int,
 ) -> list[ClaimedDelivery]:
     """Claim the oldest due delivery of each document; the webhooks must be locked. Channels have a longer lease."""
     holder = (lease.holder, lease.token, lease.until)
     rows = await connection.fetch(
-        query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit, channel_until
+        query("claim_deliveries"), list(webhook_ids), now, *holder, AT_ONCE, failing, limit, channel_until, channels
     )
     positions = [row["position"] for row in rows]
     found: dict[int, Message] = {**await read_changes(connection, positions)} if rows else {}

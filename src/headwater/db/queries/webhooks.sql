@@ -96,20 +96,25 @@ RETURNING reached.is_behind
 -- name: claim_deliveries
 -- Claim the oldest due delivery of each document; for a failing receiver, only one at a time. $1 locked webhook ids, $2 now,
 -- $3 holder, $4 token, $5 until, $6 how many at once for one receiver, $7 from how many failures in a row a receiver is
--- failing, $8 how many in all, $9 until for channels, which may take minutes to answer
+-- failing, $8 how many in all, $9 until for channels, which may take minutes to answer,
+-- $10 how many of channels
 WITH due AS MATERIALIZED (
-    SELECT picked.id FROM webhooks w CROSS JOIN LATERAL (
-        SELECT d.id FROM deliveries d
-        WHERE d.webhook_id = w.id AND d.status = 'pending' AND d.lease_token IS NULL AND d.due_at <= $2
-          AND NOT EXISTS (SELECT FROM deliveries e
-                          WHERE e.webhook_id = d.webhook_id AND e.url_id = d.url_id AND e.status = 'pending'
-                            AND e.position < d.position)
-        ORDER BY d.position
-        LIMIT greatest(0, CASE WHEN w.failures >= $7 THEN 1 ELSE $6::int END
-                          - (SELECT count(*) FROM deliveries b WHERE b.webhook_id = w.id AND b.lease_token IS NOT NULL))
-        FOR UPDATE SKIP LOCKED
-    ) picked
-    WHERE w.id = ANY ($1::int[])
+    SELECT id FROM (
+        SELECT picked.id, w.kind, row_number() OVER (PARTITION BY w.kind <> 'webhook' ORDER BY random()) AS place
+        FROM webhooks w CROSS JOIN LATERAL (
+            SELECT d.id FROM deliveries d
+            WHERE d.webhook_id = w.id AND d.status = 'pending' AND d.lease_token IS NULL AND d.due_at <= $2
+              AND NOT EXISTS (SELECT FROM deliveries e
+                              WHERE e.webhook_id = d.webhook_id AND e.url_id = d.url_id AND e.status = 'pending'
+                                AND e.position < d.position)
+            ORDER BY d.position
+            LIMIT greatest(0, CASE WHEN w.failures >= $7 THEN 1 ELSE $6::int END
+                              - (SELECT count(*) FROM deliveries b WHERE b.webhook_id = w.id AND b.lease_token IS NOT NULL))
+            FOR UPDATE SKIP LOCKED
+        ) picked
+        WHERE w.id = ANY ($1::int[])
+    ) found
+    WHERE kind = 'webhook' OR place <= $10
     ORDER BY random() LIMIT $8
 )
 UPDATE deliveries d
