@@ -75,6 +75,33 @@ def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
             "| Sewing, needlework, & piece goods stores | 45113 | 6,590",
         ),
         ("fed-report-to-congress-2023", "| SOMA interest income | 164,087 | 169,979 |"),
+        # The heads and rows below were compared with rendered pages (issue 24).
+        (
+            "icdar-us-020",
+            "| National desired population overall exclusion rate | Weighted school participation rate before",
+        ),
+        ("icdar-us-017", "| Year | Total | PK | K | 1 | 2 | 3 | 4 | 5 | 6 |"),
+        (
+            "census-stat-abstract-s22_govdocs268346",
+            "| Clothing and accessories (NAICS 448) | Sporting goods, hobby, book, & music stores (NAICS 451) |",
+        ),
+        (
+            "census-stat-abstract-s22_govdocs268346",
+            "| Sales Per paid employee (dol.) | Annual payroll Total (mil. dol.) | Annual payroll Per paid",
+        ),
+        (
+            "census-stat-abstract-s22_govdocs268346",
+            "| Shipments (mil. dol.) 2000 | Quantity (mil.) 1995 | Quantity (mil.) 1998 |",
+        ),
+        ("census-stat-abstract-s22_govdocs268346", "| WY | 6,083 | 6,565 | 1,804 | 114 | 96 | 587 | 947 | 114 |"),
+        (
+            "fed-report-to-congress-2023",
+            "| Variance 2023 actual to 2023 budget Amount | Variance 2023 actual to 2023 budget Percent |",
+        ),
+        (
+            "fed-report-to-congress-2023",
+            "| Consumer Financial Protection Bureau5 | 720,500 | 30,737 | 251,488 | 25,725 | 72,033 | 144,244 |",
+        ),
         ("icdar-us-036-ed-student-loans", "| Tuition | The cost of taking a course varies from school to school."),
     ],
 )

@@ -41,6 +41,11 @@ def test_a_table_without_a_head_has_an_empty_head() -> None:
     assert len(table) == 6
 
 
+def test_figures_that_count_are_a_head() -> None:
+    head: Row = [(0, "Line"), (220, "1"), (300, "2"), (380, "3")]
+    assert cells(read([head, *(figures(row, 220, 300, 380) for row in range(5))]))[0] == ["Line", "1", "2", "3"]
+
+
 def test_notes_below_a_table_are_no_rows() -> None:
     note: Row = [(0, "1 Without the night boats."), (380, "2 Since March, with the new quay.")]
     found = read([HEAD, *(figures(row, 220, 300, 380) for row in range(5)), note])

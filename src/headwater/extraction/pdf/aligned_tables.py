@@ -25,6 +25,8 @@ _TITLE = 0.5  # of the table's width; a wider piece is not a cell of the head
 _TOO_WIDE = 0.6  # of the width of all lines; a wider piece is not a cell
 _MAX_CELL_LENGTH = 45
 _MAX_HEAD_LINES = 12  # lines
+_AT_EDGE = 1.0  # points between the right sides of a word and of a column
+_CENTERED = 2.0  # points between the middles of the lines of one head
 _LABEL_LINES = 3  # lines of a row whose label is wrapped, on average at most
 _HEAD_LINES = 2.0  # times the size of a head, which may have two lines above the line drawn below it
 _MAX_COLUMNS = 100  # tables with more are drawings
@@ -232,19 +234,25 @@ def _is_figure(piece: Line) -> bool:
 
 
 def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> PdfTable:
-    of_head = [piece for line in lines[:heads] for piece in _split_cells(line, columns)]
-    head = _row(lines[:heads], columns, lambda piece: _columns_of_head_piece(piece, of_head, columns, rules))
+    lines_of_head = [_split_cells(line, columns) for line in lines[:heads]]
+    if _run_together(lines_of_head, columns, rules):
+        lines_of_head = [
+            [part for piece in line for part in _cut_at_edges(piece, columns, rules)] for line in lines_of_head
+        ]
+    of_head = [piece for line in lines_of_head for piece in line]
+    head = _row(of_head, columns, lambda piece: _columns_of_head_piece(piece, of_head, columns, rules))
     if heads == 1 and is_row_of_figures(head):  # there is no head, and this is the first row
         head, heads = ("",) * len(columns), 0
-    body = [_row([line], columns, lambda piece: [_column_of(piece, columns)]) for line in lines[heads:]]
+    of_rows = [_split_cells(line, columns) for line in lines[heads:]]
+    body = [_row(row, columns, lambda piece: [_column_of(piece, columns)]) for row in of_rows]
     rows = _join_continued_rows(body, _find_drawn_rows(lines[heads:], columns, rules))
     words = frozenset(id(word) for line in lines for word in line.words)
     box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
-    pieces = [(piece, piece.text) for line in lines[heads:] for piece in _split_cells(line, columns)]
+    pieces = [(piece, piece.text) for row in of_rows for piece in row]
     flaw = find_flaw(head, rows, columns, pieces)
     if not flaw and any(_is_phrase(piece, columns) for line in lines[:heads] for piece in line.segments):
         flaw = "a head over several columns"
-    if not flaw and _run_together(lines[:heads], columns, rules):
+    if not flaw and heads and _run_together(lines_of_head, columns, rules):
         flaw = "heads that run together"
     return PdfTable((head, *rows), words, box, tuple(line.text for line in lines), flaw)
 
@@ -255,18 +263,38 @@ def _is_phrase(piece: Line, columns: Sequence[Column]) -> bool:
     return _is_a_word_each(piece, columns) and any(before.text.isalpha() for before in cut)
 
 
-def _run_together(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]) -> bool:
+def _cut_at_edges(piece: Line, columns: Sequence[Column], rules: Sequence[RulingLine]) -> list[Line]:
+    """Cut a piece of the head after each word that ends where the figures of a column end."""
+    if _is_drawn(piece, columns, rules):
+        return [piece]
+    parts: list[Line] = []
+    part: list[Word] = []
+    for word in piece.words:
+        if part and any(abs(part[-1].x1 - column.x1) <= _AT_EDGE for column in columns):
+            parts.append(Line(tuple(part)))
+            part = []
+        part.append(word)
+    return [*parts, Line(tuple(part))]
+
+
+def _is_drawn(piece: Line, columns: Sequence[Column], rules: Sequence[RulingLine]) -> bool:
+    """Return whether a line is drawn below a piece of the head, but not below the whole head."""
+    return any(
+        rule.is_flat and rule.x0 < piece.x1 and piece.x0 < rule.x1 and _is_above(piece, rule)
+        for rule in rules
+        if not _underlines(rule, columns)
+    )
+
+
+def _run_together(lines: Sequence[Sequence[Line]], columns: Sequence[Column], rules: Sequence[RulingLine]) -> bool:
     """Return whether a piece without a line below it is under the head of one column, and over another column too."""
     begun: set[int] = set()
     for line in lines:
-        for piece in _split_cells(line, columns):
+        for piece in line:
             overlapped = [
                 number for number, column in enumerate(columns) if piece.x0 < column.x1 and column.x0 < piece.x1
             ]
-            is_drawn = any(
-                rule.is_flat and rule.x0 < piece.x1 and piece.x0 < rule.x1 and _is_above(piece, rule) for rule in rules
-            )
-            if len(overlapped) > 1 and not is_drawn and not begun.isdisjoint(overlapped):
+            if len(overlapped) > 1 and not begun.isdisjoint(overlapped) and not _is_drawn(piece, columns, rules):
                 return True
             if len(overlapped) == 1:
                 begun.update(overlapped)
@@ -304,14 +332,13 @@ def _column_of(piece: Line, columns: Sequence[Column]) -> int:
 
 
 def _row(
-    lines: Sequence[Line], columns: Sequence[Column], columns_of: Callable[[Line], Sequence[int]]
+    pieces: Sequence[Line], columns: Sequence[Column], columns_of: Callable[[Line], Sequence[int]]
 ) -> tuple[str, ...]:
-    """Join the pieces of lines by column. A piece over several columns belongs to each of them."""
+    """Join pieces by column. A piece over several columns belongs to each of them."""
     cells: list[list[Word]] = [[] for _ in columns]
-    for line in lines:
-        for piece in _split_cells(line, columns):
-            for number in columns_of(piece):
-                cells[number] += piece.words
+    for piece in pieces:
+        for number in columns_of(piece):
+            cells[number] += piece.words
     return tuple(cell_text(cell) for cell in cells)
 
 
@@ -320,7 +347,8 @@ def _columns_of_head_piece(
 ) -> list[int]:
     """Return the columns of a piece of the head: all columns of the line drawn below it, or the columns it overlaps.
 
-    If a line is drawn below several pieces, each has the part that is nearer to it.
+    If a line is drawn below several pieces, each has the part that is nearer to it. A piece above the middle of another
+    piece belongs to the same head, and has its columns too.
     """
     x0, x1 = piece.x0, piece.x1
     middle = _middle(piece)
@@ -335,6 +363,11 @@ def _columns_of_head_piece(
             x0 = min(x0, middle - half if others else rule.x0)
             x1 = max(x1, middle + half if others else rule.x1)
     spanned = [number for number, column in enumerate(columns) if min(x1, column.x1) - max(x0, column.x0) > 0]
+    for below in of_head:
+        is_next = piece.middle < below.middle and below.top - piece.bottom <= 0.5 * piece.size
+        if is_next and abs(_middle(below) - middle) <= _CENTERED:
+            wider = _columns_of_head_piece(below, of_head, columns, rules)
+            spanned = wider if set(spanned) < set(wider) else spanned
     return spanned or [_column_of(piece, columns)]
 
 

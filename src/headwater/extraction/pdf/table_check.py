@@ -69,9 +69,13 @@ def _find_period(head: Sequence[str]) -> int:
 
 
 def is_row_of_figures(cells: Sequence[str]) -> bool:
-    """Return whether most cells after the first are figures, so that a row is no head. Years may be heads."""
+    """Return whether most cells after the first are figures, so that a row is no head. Years and counts may be one."""
     filled = [cell for cell in cells[1:] if cell]
     figures = [cell for cell in filled if _has_digit(cell) and _is_figures(cell) and not YEAR.fullmatch(cell)]
+    if len(figures) > 2 and all(figure.isdecimal() for figure in figures):
+        first = int(figures[0])
+        if [int(figure) for figure in figures] == list(range(first, first + len(figures))):
+            return False
     return len(figures) * 2 > len(filled)
 
 
