@@ -159,6 +159,11 @@ async def the_counters_equal_a_recount(harness: Harness) -> list[str]:
     return await find_wrong_counters(harness)
 
 
+async def the_stories_are_those_of_the_documents(harness: Harness) -> list[str]:
+    """All signatures, links and stories are those that the documents give (issue 23)."""
+    return [] if await harness.run("story", "verify") == 0 else ["the stories are not those of the documents"]
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     every_url_ends_once,
     every_document_is_there_once,
@@ -169,6 +174,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     no_lease_outlives_its_holder,
     every_change_of_a_document_is_told_of_once,
     the_counters_equal_a_recount,
+    the_stories_are_those_of_the_documents,
 )
 
 

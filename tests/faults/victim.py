@@ -67,6 +67,14 @@ ALARM_POINTS = {
     "an alarm is handed over": "headwater.http.mail:MailClient.send",
 }
 
+# The points of a step of stories.
+STORY_POINTS = {
+    "keys of documents are changed": "headwater.db.stories:change_keys",
+    "links of documents are saved": "headwater.db.stories:save_links",
+    "stories are merged": "headwater.db.stories:merge_stories",
+    "the position of stories is saved": "headwater.db.stories:save_position",
+}
+
 # The points of watched pages, which most crawls do not have.
 WATCH_POINTS = {
     "the policy of a source is planned": "headwater.frontier.watches:plan_anew",
@@ -132,7 +140,9 @@ def main(words: Sequence[str]) -> None:
             "source": SYNC_POINTS,
             "upgrade": UPGRADE_POINTS | DROP_POINTS,
         }
-        points = starts.get(words[0], POINTS | DELIVERY_POINTS | DIGEST_POINTS | ALARM_POINTS | WATCH_POINTS)
+        points = starts.get(
+            words[0], POINTS | DELIVERY_POINTS | DIGEST_POINTS | ALARM_POINTS | STORY_POINTS | WATCH_POINTS
+        )
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program
