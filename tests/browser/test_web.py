@@ -245,6 +245,30 @@ async def full_desk(site: Site, make_settings: Callable[..., Settings], chromium
         yield desk
 
 
+_COVERED = """
+() => [...document.querySelectorAll(".lines > li")].filter(line => {
+  const boxes = [...line.children].map(part => {
+    const range = document.createRange();
+    range.selectNodeContents(part);
+    const box = range.getBoundingClientRect();
+    return part.matches(".line-text") ? part.getBoundingClientRect() : box;
+  });
+  return boxes.some((box, i) => boxes.slice(i + 1).some(next =>
+    box.right > next.left + 1 && next.right > box.left + 1 && box.bottom > next.top + 1 && next.bottom > box.top + 1))
+    || boxes.at(-1).width < 250;
+}).map(line => line.innerText)
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_no_part_of_a_line_covers_another_or_has_too_little_room(full_desk: Desk, width: int) -> None:
+    async with full_desk.open(viewport={"width": width, "height": 900}) as opened:
+        for path in ("/today", "/days/{day}", "/since", "/stories", "/stories/{document_id}"):
+            await opened.goto(f"/ui{ADDRESSES[path]}")
+            assert await opened.evaluate(_COVERED) == [], path
+        assert await opened.locator(".lines > li").count() > 1
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_every_page_is_accessible_and_as_wide_as_its_window(full_desk: Desk, width: int) -> None:

@@ -38,6 +38,7 @@ async def test_a_search_is_saved_from_its_page_changed_and_removed(reader: Reade
     assert shown.tree.css_first("#field-words").attributes["value"] == HOSTILE
     refused = await reader.submit_form("/ui/saved-searches/rivers", words="river", source="none")
     assert refused.status == 404
+    assert refused.texts("[role=alert] code") == ["headwater source list"]
     check_page(refused)
     shown = await reader.submit_form("/ui/saved-searches/rivers", words="river", language="en")
     assert shown.tree.css_first("#field-language").attributes["value"] == "en"
@@ -68,13 +69,14 @@ async def test_alarms_are_shown(reader: Reader, make_settings: Callable[..., Set
     async with open_harness(make_settings()) as harness:
         await harness.execute(
             "INSERT INTO alarms (kind, subject, message, began_at, ended_at) VALUES "
-            "('source_failing', 'manual', $1, now(), NULL), ('disk_low', 'm:/data', 'Full.', now(), now())",
+            "('source_failing', 'manual', $1, now(), NULL), ('disk_low', 'm:/data', 'Full.', now(), now()), ('day_incomplete', '2026-03-01', '1.', now(), now())",
             HOSTILE,
         )
     shown = await reader.get("/ui/alarms")
     check_page(shown)
-    assert shown.texts(".state-badge") == ["open", "over"]
+    assert shown.texts(".state-badge") == ["open", "over", "over"]
     assert shown.links()["manual"] == "/ui/sources/manual"
+    assert shown.links()["2026-03-01"] == "/ui/completeness/2026-03-01"
 
 
 async def test_a_feed_address_is_shown_once(reader: Reader) -> None:
