@@ -1,5 +1,6 @@
 """The commands of saved searches, channels, feed addresses and alarms (spec 8.2, 11.11)."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.core.settings import Settings
+from tests.mail_server import MailServer
 from tests.program import headwater, program_settings
 
 Run = Callable[..., Any]
@@ -41,11 +43,21 @@ def test_saved_searches_and_their_channels(run: Run) -> None:
     assert "digests daily at 7, quiet from 22 to 6 (Europe/London); the saved search floods; enabled" in text
     assert run("channel", "test", "inbox")[0] == 1
     assert run("channel", "add", "ops", "json://127.0.0.1:9/secret", "--alarms")[0] == 0
-    assert "secret" not in run("channel", "show", "ops")[1]
+    text = run("channel", "show", "ops")[1]
+    assert ("secret" in text, "digests" in text, "alarms (" in text) == (False, False, True)
     assert run("channel", "remove", "ops", "--yes")[0] == 0
     assert run("saved-search", "remove", "floods", "--yes")[0] == 0
     assert run("channel", "list", "--json")[1] == {"webhooks": []}
     assert run("saved-search", "list", "--json")[1] == {"saved_searches": []}
+
+
+async def test_a_test_mail_has_no_status_of_http(make_settings: Callable[..., Settings], tmp_path: Path) -> None:
+    async with MailServer() as server:
+        given = program_settings(make_settings()) | {"smtp_url": f"smtp+plain://127.0.0.1:{server.port}"}
+        for words in (("add", "ops", "ops@example.org", "--alarms"), ("test", "ops")):
+            ended = await asyncio.to_thread(headwater, "channel", *words, cwd=tmp_path, **given)
+            assert (ended.returncode, "None" in ended.stdout) == (0, False)
+        assert [mail["To"] for mail in server.accepted] == ["ops@example.org"]
 
 
 def test_feed_addresses_and_alarms(run: Run) -> None:

@@ -337,6 +337,6 @@ def _check_id(text: str) -> UUID:
 
 def _unknown_webhook(name: str) -> OperatorError:
     return OperatorError(
-        f"There is no webhook named {redact(name)}; `headwater webhook list` lists them.",
+        f"There is no webhook or channel named {redact(name)}; `headwater webhook list` lists them.",
         reason=Reason.UNKNOWN_WEBHOOK,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 webhook_app = typer.Typer(help="Webhooks: receivers of changes.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A webhook's name.")]
+Name = Annotated[str, typer.Argument(help="The name of a webhook or channel.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Parked deliveries.")]
 Everything = Annotated[bool, typer.Option("--all", help="All parked deliveries.")]
 
@@ -94,20 +94,20 @@ def add(
 
 @webhook_app.command("list")
 def list_webhooks(as_json: Json = False) -> None:
-    """List webhooks with waiting changes, parked deliveries and failures."""
+    """List webhooks and channels with waiting changes, parked deliveries and failures."""
     webhooks = run_local(lambda operations: operations.webhooks.list_webhooks())
     if as_json:
         print_json({"webhooks": webhooks})
         return
     if not webhooks:
-        console.print("There are no webhooks; `headwater webhook add NAME URL` adds one.")
+        console.print("There are none; `headwater webhook add` and `headwater channel add` add one.")
     for webhook in webhooks:
         print_receiver(webhook)
 
 
 @webhook_app.command("show")
 def show_webhook(name: Name, as_json: Json = False) -> None:
-    """Show a webhook and its state."""
+    """Show a webhook or channel and its state."""
     print_result(run_local(lambda operations: operations.webhooks.get(name)), print_receiver, as_json=as_json)
 
 
@@ -130,12 +130,13 @@ def print_receiver(webhook: "Webhook") -> None:
 def _describe_times(channel: "Webhook") -> str:
     times = f"daily at {channel.digest_hour}" if channel.digest_hour is not None else "at once"
     quiet = f", quiet from {channel.quiet_from} to {channel.quiet_to}" if channel.quiet_from is not None else ""
-    return f"digests {times}{quiet} ({channel.timezone})"
+    what = "alarms" if "alarm" in channel.events else f"digests {times}"
+    return f"{what}{quiet} ({channel.timezone})"
 
 
 @webhook_app.command()
 def remove(name: Name, yes: Yes = False) -> None:
-    """Remove a webhook with its pending deliveries."""
+    """Remove a webhook or channel with its pending deliveries."""
     confirm(f"Remove {name} with its pending deliveries?", yes=yes)
     run_local(lambda operations: operations.webhooks.remove(name))
     console.print(f"{name} is removed.")
@@ -143,24 +144,25 @@ def remove(name: Name, yes: Yes = False) -> None:
 
 @webhook_app.command()
 def enable(name: Name) -> None:
-    """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
+    """Enable a webhook or channel: its waiting changes are delivered, and a failing receiver is tried at once."""
     print_receiver(run_local(lambda operations: operations.webhooks.enable(name, enabled=True)))
 
 
 @webhook_app.command()
 def disable(name: Name) -> None:
-    """Disable a webhook: its changes wait until it is enabled again."""
+    """Disable a webhook or channel: its changes wait until it is enabled again."""
     print_receiver(run_local(lambda operations: operations.webhooks.enable(name, enabled=False)))
 
 
 @webhook_app.command("test")
 def send_test(name: Name, as_json: Json = False) -> None:
-    """Send a test event to a webhook. Exits 1 if the receiver does not take it."""
+    """Send a test to a webhook or channel. Exits 1 if the receiver does not take it."""
     test = run_live(lambda operations: operations.webhooks.send_test(name))
     if as_json:
         print_json(test)
     elif test.delivered:
-        console.print(f"{plain(name)} answered {test.http_status} in {test.elapsed_ms} ms.")
+        answered = f"answered {test.http_status}" if test.http_status else "took the test"
+        console.print(f"{plain(name)} {answered} in {test.elapsed_ms} ms.")
     else:
         console.print(f"{plain(name)} did not take it ({test.reason}): {plain(test.detail or test.reason.sentence)}")
     raise typer.Exit(0 if test.delivered else 1)
@@ -174,7 +176,7 @@ def deliveries(
     before: Annotated[str | None, typer.Option(help="Only deliveries before this cursor.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List deliveries to a webhook with their attempts, the last delivery first."""
+    """List deliveries to a webhook or channel with their attempts, the last delivery first."""
     page = run_local(
         lambda operations: operations.webhooks.list_deliveries(name, status=status, limit=limit, before=before)
     )
