@@ -69,7 +69,8 @@ async def test_alarms_are_shown(reader: Reader, make_settings: Callable[..., Set
     async with open_harness(make_settings()) as harness:
         await harness.execute(
             "INSERT INTO alarms (kind, subject, message, began_at, ended_at) VALUES "
-            "('source_failing', 'manual', $1, now(), NULL), ('disk_low', 'm:/data', 'Full.', now(), now()), ('day_incomplete', '2026-03-01', '1.', now(), now())",
+            "('source_failing', 'manual', $1, now(), NULL), ('disk_low', 'm:/data', 'Full.', now(), now()), "
+            "('day_incomplete', '2026-03-01', '1.', now(), now())",
             HOSTILE,
         )
     shown = await reader.get("/ui/alarms")

@@ -209,7 +209,7 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
     assert json.loads(answers[3].stdout)["name"] == "hook"
     assert not any("whsec_" in answer.stdout + answer.stderr for answer in answers)
     for words, said in (
-        (("show", "hook"), "webhook named hook"),
+        (("show", "hook"), "channel named hook"),
         (("add", "x", "nowhere"), "url:"),
         (("add", "x", "http://a.example/", "--event", "all"), "events:"),
         (("add", "x", "http://a.example/", "--since", "c999999999999999999"), "since:"),
