@@ -166,6 +166,22 @@ async def test_the_pages_of_a_source_that_is_removed_or_disabled_are_not_expecte
     assert await check(harness, now + 5 * DAY) == []
 
 
+async def test_old_items_of_a_source_that_was_added_later_make_no_day_incomplete(
+    harness: AppHarness, site: Site
+) -> None:
+    """Its first feed lists items of earlier days, whose pages then wait."""
+    now = harness.runtime.context.clock.now()
+    site.answers[FEED] = rss("http://news.test/1")
+    await harness.operations.sources.add(FEED)
+    yesterday = now.date() - DAY
+    await harness.execute("UPDATE poll_state SET next_poll_at = now() + interval '30 days'")
+    await harness.execute("UPDATE daily_index SET day = $1", yesterday)
+    later = datetime(now.year, now.month, now.day, tzinfo=now.tzinfo) + 12 * HOUR
+    assert await check(harness, later) == []
+    await harness.execute("UPDATE sources SET created_at = $1", later - 2 * DAY)
+    assert await check(harness, later) == [("day_incomplete", str(yesterday))]
+
+
 async def test_many_open_days_are_checked_in_turn(harness: AppHarness) -> None:
     now = harness.runtime.context.clock.now()
     await harness.execute(

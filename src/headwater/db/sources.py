@@ -195,9 +195,9 @@ async def get_sources_of_kinds(connection: Connection, kinds: Collection[str]) -
     return [_read_source(row) for row in await connection.fetch(query("get_sources_of_kinds"), list(kinds))]
 
 
-async def list_enabled(connection: Connection, names: Collection[str]) -> list[str]:
-    """Return the names of the enabled sources among some."""
-    return [row["name"] for row in await connection.fetch(query("list_enabled"), list(names))]
+async def list_enabled(connection: Connection, names: Collection[str], before: datetime) -> list[str]:
+    """Return the names of the enabled sources among some that were added before a moment."""
+    return [row["name"] for row in await connection.fetch(query("list_enabled"), list(names), before)]
 
 
 async def get_browser_sources(connection: Connection) -> list[str]:

@@ -153,10 +153,11 @@ class AlarmKeeper:
         """Return what a day lacks. A source is late from six hours after the end of the day in its time zone."""
         measured = await self.days.measure(day)
         late = {one.source: now >= bounds(day, one.timezone)[1] + _READ_BY for one in measured.days}
-        is_late = now >= bounds(day, self.context.settings.timezone)[1] + _READ_BY
+        end = bounds(day, self.context.settings.timezone)[1]
+        is_late = now >= end + _READ_BY
         unread = [one.source for one in await self.days.list_unread(day) if late.get(one.source, False)]
         waiting = {one.source: one.waiting for one in measured.sources if one.waiting and late.get(one.source, is_late)}
-        enabled = await self.context.database.run(sources.list_enabled, waiting)
+        enabled = await self.context.database.run(sources.list_enabled, waiting, end)
         parts = [f"{', '.join(unread)}: not read to the end of the day."] if unread else []
         if enabled:
             parts.append(f"Pages that wait to be fetched: {sum(waiting[name] for name in enabled)}.")

@@ -138,8 +138,8 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE kind = ANY ($1::text[]) AND removed_at IS NULL ORDER BY name
 
 -- name: list_enabled
--- The enabled sources among some. $1 names
-SELECT name FROM sources WHERE name = ANY ($1::text[]) AND enabled AND removed_at IS NULL
+-- The enabled sources among some that were there before a moment. $1 names, $2 moment
+SELECT name FROM sources WHERE name = ANY ($1::text[]) AND enabled AND removed_at IS NULL AND created_at < $2
 
 -- name: get_browser_sources
 SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND fetch_profile -> 'needs_browser' = 'true' ORDER BY name
