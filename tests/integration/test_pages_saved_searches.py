@@ -61,7 +61,11 @@ async def test_a_channel_is_added_on_the_page_of_its_search(reader: Reader) -> N
     shown = await reader.submit_form(path, channel="phone", address="ntfy://ntfy.example/secret-topic", daily_at="7")
     check_page(shown)
     assert shown.links()["phone"] == "/ui/webhooks/phone"
-    assert "secret-topic" not in shown.text + (await reader.get("/ui/webhooks/phone")).text
+    channel = await reader.get("/ui/webhooks/phone")
+    check_page(channel)
+    assert "secret-topic" not in shown.text + channel.text
+    assert channel.links()["rivers"] == "/ui/saved-searches/rivers"
+    assert "daily at 7 (" in channel.text
 
 
 async def test_alarms_are_shown(reader: Reader, make_settings: Callable[..., Settings]) -> None:
