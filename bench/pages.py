@@ -187,7 +187,7 @@ async def _started(data: Path) -> AsyncIterator[str]:
     }
     with (data / "up.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            str(HEADWATER), "up", stdout=log, stderr=asyncio.subprocess.STDOUT, env=os.environ | environment
+            str(HEADWATER), "up", stdout=log, stderr=asyncio.subprocess.STDOUT, env=_plain_environment() | environment
         )
     try:
         base = f"http://127.0.0.1:{port}"
@@ -200,6 +200,11 @@ async def _started(data: Path) -> AsyncIterator[str]:
 
 
 _TOKEN = secrets.token_hex(20)
+
+
+def _plain_environment() -> dict[str, str]:
+    """Return the environment without settings of Headwater and names of corpora."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
 
 
 async def _wait_until_it_answers(base: str, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -256,7 +261,7 @@ async def choose_paths(connection: Connection) -> dict[str, MakePath]:
         return "+".join(f"w{int(most ** chance.random())}" for _ in range(2))
 
     def number(chance: random.Random, most: int, of: int = 1) -> int:
-        return chance.randint(1, most // of) * of
+        return chance.randint(1, max(1, most // of)) * of
 
     return {
         f"today, {await _count_day(connection, day):,} items": lambda _: "today",
