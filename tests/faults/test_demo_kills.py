@@ -28,7 +28,7 @@ def complete(folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
     with Forked(*DEMO, str(folder), cwd=folder.parent, env=env) as program:
         said, _ = program.communicate(timeout=120)
     outcome: dict[str, Any] = json.loads(said)
-    assert outcome["as_expected"], [check for check in outcome["checks"] if not check["holds"]]
+    assert outcome["as_expected"], json.dumps([check for check in outcome["checks"] if not check["holds"]], indent=1)
     assert not list(folder.glob("postgres/**/postmaster.pid")), "a server was left behind"
     return outcome
 

@@ -47,6 +47,8 @@ PATIENCE_SECONDS = 90.0
 _CHECK_SECONDS = 0.1  # between two checks of what is left to do
 DAY_FILE = "demo-day"
 CATEGORY = "demo"
+# A slow run would otherwise also read the sitemaps of these sites, and find more pages than a quick one.
+_FEED_SETTINGS = {"category": CATEGORY, "sitemap_hours": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed],
         progress("feeds", done, len(feeds), host)
         if feed.url not in known:
             try:
-                await operations.sources.add(feed.url, overrides={"category": CATEGORY})
+                await operations.sources.add(feed.url, overrides=_FEED_SETTINGS)
             except OperatorError as error:
                 if error.url != feed.url:  # if the feed failed, the check of the feeds reports it
                     raise
