@@ -15,6 +15,7 @@ _SECTION = re.compile(r"\[(.+)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _GENERAL_SENTENCES = (24, 32)  # with the sentences of the topic, 600 to 1,500 words
 _SENTENCES_PER_PARAGRAPH = (2, 4)
+_NAMES, _NAMES_OF_A_STORY = frozenset({"slot place", "slot person", "slot body"}), 4
 _WITHOUT_SPACES = frozenset({"ja", "zh"})
 
 
@@ -83,6 +84,7 @@ class _Writer:
     headline: str
     between: str  # two sentences
     decks: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def heading(self) -> str:
         return self.fill(self.draw("heading"))
@@ -107,7 +109,11 @@ class _Writer:
     def draw(self, section: str) -> str:
         deck = self.decks.setdefault(section, [])
         if not deck:
-            deck.extend(self.phrases[section])
+            chosen = self.phrases[section]
+            if section in _NAMES and len(chosen) > _NAMES_OF_A_STORY:
+                # A story keeps to a few names, so that stories about other events have other names.
+                chosen = self.names.setdefault(section, tuple(self.random.sample(chosen, _NAMES_OF_A_STORY)))
+            deck.extend(chosen)
             self.random.shuffle(deck)
         return deck.pop()
 

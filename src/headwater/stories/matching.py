@@ -3,7 +3,7 @@
 from headwater.stories.signature import SKETCH, UNIT, WINDOW, Signature
 
 _FEWEST_SHINGLES = 12  # shorter texts are no copies of each other
-_COPIED, _COPIED_LEAST = 0.5, 0.15  # of the text with the larger and with the smaller share
+_COPIED, _COPIED_LEAST = 0.65, 0.15  # of the text with the larger and with the smaller share
 _COPIED_ON_ONE_SITE = 0.6  # of both texts, with the same title: parts of a series have other titles
 _COPIED_DESPITE_NUMBERS = 0.8  # if the titles have different numbers
 _COPY_LIKENESS = 0.3
