@@ -22,7 +22,10 @@ class Disk:
     def make_read_only(self, *, read_only: bool = True) -> None:
         """Refuse all writes, as the kernel does after an error of the disk; or allow them again."""
         option = f"remount,{'ro' if read_only else 'rw'}"
-        subprocess.run(["mount", "-o", option, self.folder], check=True)
+        for attempt in range(200):  # a file that is being written makes the disk busy for a moment
+            done = subprocess.run(["mount", "-o", option, self.folder], check=attempt == 199, capture_output=True)
+            if done.returncode == 0:
+                return
 
 
 @contextlib.contextmanager

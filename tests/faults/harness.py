@@ -183,8 +183,9 @@ class Harness:
 
     async def freeze(self, program: Program) -> None:
         """Stop a program in its tracks, as when a laptop's lid is closed, at a moment when it has something claimed."""
+        held = "SELECT FROM frontier_queue WHERE lease_holder LIKE $1 FOR UPDATE SKIP LOCKED"
         program.send_signal(signal.SIGSTOP)
-        while not await self.rows("SELECT FROM frontier_queue WHERE lease_token IS NOT NULL FOR UPDATE SKIP LOCKED"):
+        while not await self.rows(held, f"%:{program.pid}:%"):
             program.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
             program.send_signal(signal.SIGSTOP)
